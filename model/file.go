@@ -149,6 +149,7 @@ func digestOf(content []byte) [sha256.Size]byte { return sha256.Sum256(content) 
 
 // Write writes the model file. The same model gives the same bytes.
 func Write(w io.Writer, m *Model) error {
+	digest := m.digest() // first: it may make a content too, which is then free
 	content, err := m.content()
 	if err != nil {
 		return fmt.Errorf("model file: %w", err)
@@ -162,7 +163,6 @@ func Write(w io.Writer, m *Model) error {
 	b = binary.LittleEndian.AppendUint64(b, m.fileVersion())
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(content)))
 	b = append(b, content...)
-	digest := m.digest()
 	b = append(b, digest[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(note)))
 	b = append(b, note...)

@@ -314,6 +314,35 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
+// TestStoresAPCAAgain: the PCA until a first model that cannot be stored is stored once the store works again, although
+// no more rows come.
+func TestStoresAPCAAgain(t *testing.T) {
+	t.Parallel()
+	var models atomic.Int64
+	s := newStage(t, func(c *spec.Config) {
+		c.Until, c.Training.Every.Rows = spec.UntilPCA, 60
+		c.Store = func(context.Context, *spec.Release) (string, error) {
+			if models.Add(1) == 1 {
+				return "", errors.New("no connection")
+			}
+			return "stored", nil
+		}
+	})
+	unlabelled := clouds(rand.New(rand.NewPCG(13, 14)), 60, 3)
+	for i := range unlabelled {
+		unlabelled[i].class = ""
+	}
+	learnRows(t, s, 1, unlabelled)
+	for end := time.Now().Add(time.Minute); s.Live() == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no PCA is live; the store was called %d times", models.Load())
+		}
+	}
+	if l := s.Live(); !l.Bootstrap || models.Load() != 2 {
+		t.Errorf("after %d attempts live is %+v", models.Load(), l)
+	}
+}
+
 func TestUnsupervisedWithoutLabels(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Spec.Label = ""; c.Fit.Method = "pca" })
 	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(15, 16)), 240, 3))
@@ -615,6 +644,33 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 	}
 }
 
+// TestStoresARequestedModelAgain: a first model that was requested before it was due is stored once the store works
+// again, although no more rows come.
+func TestStoresARequestedModelAgain(t *testing.T) {
+	t.Parallel()
+	var models atomic.Int64
+	s := newStage(t, func(c *spec.Config) {
+		c.Store = func(context.Context, *spec.Release) (string, error) {
+			if models.Add(1) == 1 {
+				return "", errors.New("no connection")
+			}
+			return "stored", nil
+		}
+	})
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(45, 46)), 60, 3))
+	if models.Load() != 0 {
+		t.Fatal("the policy did not wait; the test shows nothing")
+	}
+	if err := s.Refit(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); s.Live() == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no model is live; the store was called %d times", models.Load())
+		}
+	}
+}
+
 // TestLearnersLeaveACore: training leaves a core to the answers, if there are two, and follows the configuration.
 func TestLearnersLeaveACore(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
@@ -635,6 +691,7 @@ func TestLearnersLeaveACore(t *testing.T) {
 func TestStoresAgainWithoutRows(t *testing.T) {
 	t.Parallel()
 	var schemas, models atomic.Int64
+	var works atomic.Bool // the store of models
 	s := countingStage(t, func(c *spec.Config) {
 		c.Training.Every.Period = 0 // nothing is due by the time
 		c.StoreContract = func(_ context.Context, counted *arrowio.Contract) (*arrowio.Contract, error) {
@@ -644,7 +701,7 @@ func TestStoresAgainWithoutRows(t *testing.T) {
 			return counted, nil
 		}
 		c.Store = func(context.Context, *spec.Release) (string, error) {
-			if models.Add(1) == 1 {
+			if models.Add(1); !works.Load() {
 				return "", errors.New("no connection")
 			}
 			return "stored", nil
@@ -654,12 +711,18 @@ func TestStoresAgainWithoutRows(t *testing.T) {
 	for i := 0; i < len(rows); i += 20 {
 		send(t, s, uint64(1+i/20), tabular(t, rows[i:i+20], "a", "b"))
 	}
-	for end := time.Now().Add(time.Minute); s.Live() == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no model is live")
+	await := func(what string, isDone func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !isDone(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s; the schema was stored %d times, the model %d times", what, schemas.Load(), models.Load())
+			}
 		}
 	}
-	if schemas.Load() != 2 || models.Load() != 2 {
+	await("the rows are not learned", func() bool { return s.Contract() != nil && s.Status().Rows == len(rows) })
+	if schemas.Load() != 2 || models.Load() == 0 || s.Live() != nil {
 		t.Errorf("the schema was stored %d times, the model %d times", schemas.Load(), models.Load())
 	}
+	works.Store(true)
+	await("no model is live", func() bool { return s.Live() != nil })
 }

@@ -67,6 +67,44 @@ func TestOutputsFollowTheReferences(t *testing.T) {
 	}
 }
 
+// TestOutputsInReusedMemory: a model that takes over the memory of another one has the outputs of one that does not,
+// also where some references, all those of a class, cannot be projected.
+func TestOutputsInReusedMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	refs, d := NewReferences(0), &model.Data{M: 3, Classes: []string{"a", "b"}}
+	for i := range 80 {
+		x, label := []float64{r.NormFloat64() + 5*float64(i%2), r.NormFloat64(), r.NormFloat64()}, d.Classes[i%2]
+		d.X, d.Y, d.N = append(d.X, x...), append(d.Y, i%2), d.N+1
+		if i%20 == 7 {
+			label, x = "far", []float64{1e300, 1e300, 1e300}
+		}
+		refs.Add(&window.Row{Position: window.Position{Seq: uint64(i)}, Label: label, X: x})
+	}
+	var models []*model.Model
+	for _, method := range []string{"pca", "lda"} { // of two outputs and of one
+		m, err := fit.Fit(t.Context(), d, fit.Config{Method: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, m)
+	}
+	old, next := New(models[0]), New(models[1])
+	old.outputs(t.Context(), refs)
+	next.ReuseMemory(old)
+	for round, rows := range []int{76, 68, 59} {
+		got, want := next.outputs(t.Context(), refs), New(models[1]).outputs(t.Context(), refs)
+		if !slices.Equal(got.rows, want.rows) || !slices.Equal(got.y, want.y) || !slices.Equal(got.class, want.class) ||
+			!slices.Equal(got.count, want.count) || !slices.Equal(got.sum, want.sum) {
+			t.Errorf("round %d: other outputs than without the memory of another model", round)
+		}
+		if len(got.rows) != rows || !slices.Equal(got.labels, []string{"a", "b"}) {
+			t.Errorf("round %d: outputs of %d references of %v, want %d", round, len(got.rows), got.labels, rows)
+		}
+		refs.removeIf(func(r *window.Row) bool { return r.Seq < uint64(10*(round+1)) })
+		refs.Add(&window.Row{Position: window.Position{Seq: uint64(100 + round)}, Label: "b", X: []float64{5, 0, 0}})
+	}
+}
+
 // TestCopiesDoNotAnswer: a row is not judged by copies of itself or rows next to it, so that labels at random are
 // recognised no better than by chance.
 func TestCopiesDoNotAnswer(t *testing.T) {

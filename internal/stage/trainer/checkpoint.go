@@ -316,7 +316,7 @@ func (t *Trainer) takeOver(l *spec.Live) {
 func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 	isSame := t.live != nil && t.live.Note().Version == l.Version && t.live.Digest() == l.Model.Digest() &&
 		t.pinned == pinned
-	t.pinned = pinned
+	t.pinned, t.unstored = pinned, false
 	t.host.Promote(l)
 	switch {
 	case isSame && !l.IsProvisional(): // the trainer has decided whether its epoch is comparable with those before

@@ -32,8 +32,9 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if w == nil || t.pinned || t.standby || t.plan.learnsNothing() || !w.Trainable() {
 		return
 	}
+	// One that was requested before it was due, and could not be stored, is not due again.
 	if t.live == nil && !t.config.Training.Gate.NeverFirst &&
-		t.schedule.FirstDue(w.FirstModelRows(), t.sampling.HasRuns()) {
+		(t.unstored || t.schedule.FirstDue(w.FirstModelRows(), t.sampling.HasRuns())) {
 		t.fitFirst(ctx)
 	}
 	if t.live == nil {
@@ -229,18 +230,19 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 		t.unlabelled = nil
 		return
 	}
-	m, need := t.schedule.Features, t.schedule.FirstRows()*t.schedule.Features
+	isFull := hasBootstrapRows(t)
 	for _, x := range rows {
-		if t.standby && len(t.unlabelled) >= need {
-			break // enough, in case this stage has to fit
+		if isFull || t.standby && hasBootstrapRows(t) {
+			break // enough, in case this stage has to fit, or to store again
 		}
 		if t.config.Nulls == spec.NullsImpute || isFinite(x) {
 			t.unlabelled = append(t.unlabelled, x...)
 		}
 	}
-	if t.standby || m == 0 || len(t.unlabelled) < need {
+	if t.standby || !hasBootstrapRows(t) {
 		return
 	}
+	m := t.schedule.Features
 	n := len(t.unlabelled) / m
 	w := window.New(window.Config{Features: m, Rows: n}) // for its limits
 	for i := range n {
@@ -251,8 +253,8 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	c.Method, c.Criterion, c.Params, c.Landmarks = "pca", nil, nil, 0
 	begin := t.config.Clock()
 	p, err := fit.Fit(ctx, &model.Data{X: s.X, N: s.Rows, M: m, Features: t.host.Features()}, c)
-	t.unlabelled = nil
 	if err != nil {
+		t.unlabelled = nil
 		t.reportFailure(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), s.Rows)
 		return
 	}
@@ -263,8 +265,15 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 		t.reportFailure(ctx, err, s.Rows)
 		return
 	}
+	t.unlabelled = nil
 	o.Duration = t.config.Clock().Sub(begin)
 	t.host.Report(o)
+}
+
+// hasBootstrapRows reports whether there are the rows of a bootstrap model. They stay until it is stored.
+func hasBootstrapRows(t *Trainer) bool {
+	need := t.schedule.FirstRows() * t.schedule.Features
+	return need > 0 && len(t.unlabelled) >= need && t.host.Live() == nil
 }
 
 func isFinite(x []float64) bool {

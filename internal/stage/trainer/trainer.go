@@ -371,14 +371,17 @@ func (t *Trainer) isProbing() bool { return t.probe != nil && !t.plan.byMoments(
 // Tick advances the time if no rows come: a first model need not wait for them.
 func (t *Trainer) Tick(ctx context.Context, now time.Time) {
 	if t.live == nil && t.data.window != nil && t.resume == nil {
+		t.fitBootstrap(ctx, nil)
 		t.schedule.Tick(now)
 		t.fitDue(ctx)
 	}
 }
 
-// HasUnstored reports whether a first model was fitted and could not be stored. Tick fits it again: where inputs wait
-// for a first model, no more rows may come.
-func (t *Trainer) HasUnstored() bool { return t.unstored && t.live == nil }
+// HasUnstored reports whether a first model, or the PCA until then, was fitted and could not be stored, and the trainer
+// may fit. Tick fits it again: where inputs wait for a model, no more rows may come.
+func (t *Trainer) HasUnstored() bool {
+	return !t.standby && !t.pinned && (t.unstored && t.live == nil || hasBootstrapRows(t))
+}
 
 // Window is the rows to learn from; nil before the number of features is known. It changes with each event.
 func (t *Trainer) Window() *window.Window { return t.data.window }

@@ -50,8 +50,8 @@ func Minimize(ctx context.Context, x []float64, iterations int, gain float64, s 
 			step *= min(max(-slope*step/(2*(reached-value-slope*step)), 0.1), 0.5)
 		}
 		if !(reached < value) {
-			// Near the minimum rounding errors hide what a step gains.
-			if s.Converged = -slope <= gain*math.Abs(value); s.Converged || len(steps) == 0 {
+			// Near the minimum rounding errors hide what a step gains. A direction that they turn uphill says nothing.
+			if s.Converged = slope < 0 && -slope <= gain*math.Abs(value); s.Converged || len(steps) == 0 {
 				break
 			}
 			steps, changes = nil, nil // the next direction is that of the gradient
