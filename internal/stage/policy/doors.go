@@ -67,8 +67,9 @@ var Doors = []Door{
 		margin: func(m float64) float64 { return m - maxLoss }},
 	{Name: DoorFollowing, Models: "each fit of the newest n rows, while that rule is better than the whole window: the " +
 		"concept drifts and does not stop", Shown: "that the rule of refitting the newest n rows is better, by half a " +
-		"percentage point and `training.gate.margin`, than a fit of the whole window, and at first than the live model: " +
-		"odds of `training.gate.following`" + rootOdds, Key: "training.gate.following", Closed: "`never`",
+		"percentage point and `training.gate.margin`, than the live model, which is tested at first only: odds of " +
+		"`training.gate.following`; and than a fit of the whole window: the square root of these odds" + rootOdds,
+		Key: "training.gate.following", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.Following, g) },
 		margin: func(m float64) float64 { return m + minGain }},
 	{Name: "operator", Models: "a stored version that an operator names: `embedd model rollback`, `embedd model pin`",
