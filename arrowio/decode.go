@@ -56,6 +56,9 @@ type Message struct {
 	size    int
 	table   *rowtext.Table // of a text message
 
+	uneven map[int]bool // feature columns that withoutVaryingLists leaves out; nil: none
+	fault  *Error       // about the first of them
+
 	first Batch // the batch of a message with one batch, which saves allocations
 	one   [1]*Batch
 }
@@ -158,7 +161,7 @@ func (e *Envelope) Open(d *Decoder, msg []byte) {
 // Decode is [Decoder.Decode] for the message.
 func (e *Envelope) Decode(c *Contract) (*Message, error) {
 	d := e.decoder
-	return d.withoutVaryingLists(c, func(left []string) (m *Message, err error) {
+	return d.withoutVaryingLists(func(left []string) (m *Message, err error) {
 		defer rescue(&err)
 		if d.spec.Format.IsText() {
 			return decodeText(d, e.msg, c, left), nil

@@ -53,7 +53,13 @@ var perDay = [...]float64{86400, 86400e3, 86400e6, 86400e9}
 var dateForms = [...]string{time.DateOnly, time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05",
 	time.DateTime, "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04"}
 
+// maxDate is the most bytes of a date as text, white space included.
+const maxDate = 128
+
 func parseDays(text string) (days float64, ok bool) {
+	if len(text) > maxDate {
+		return math.NaN(), false
+	}
 	for _, form := range dateForms {
 		if t, err := time.Parse(form, strings.TrimSpace(text)); err == nil {
 			return (float64(t.Unix()) + float64(t.Nanosecond())/1e9) / perDay[0], true

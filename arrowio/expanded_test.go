@@ -33,6 +33,12 @@ func TestExpandedIsKnownBefore(t *testing.T) {
 	if got := expanded(d, bomb, dim); got < 1<<24 || got > 1<<24+1<<20 {
 		t.Errorf("16 MiB in %d bytes count as %d", len(bomb), got)
 	}
+	small := compressedWith(t, ipc.CodecZSTD, 16, make([]byte, 8))
+	large := compressedWith(t, ipc.CodecZSTD, 1<<63-8, make([]byte, 8)) // both together exceed an int
+	both := append(small, large[8+len(frames(t, large)[0].Meta):]...)
+	if got := expanded(d, both, dim); got != len(both) {
+		t.Errorf("batches of 2^63 bytes in a message of %d count as %d", len(both), got)
+	}
 	msg := sample(t, 64, 64, true, true)
 	if n := testing.AllocsPerRun(100, func() { expanded(d, msg, dim) }); n > 0 {
 		t.Errorf("%g allocations", n)

@@ -29,7 +29,9 @@ type Block struct {
 // features returns the blocks. budget is reduced by the bytes of copies.
 func (b *Batch) features(budget *int, limits Limits) []Block {
 	b.columns = b.message.plan.columns
-	b.sizes()
+	if b.sizes(); b.message.uneven != nil {
+		return nil // the message is decoded again
+	}
 	blocks, total := b.block1[:0], 0
 	var copied []int // the blocks, and the columns, whose numbers are copied
 	for k := 0; k < len(b.columns); k++ {
@@ -105,9 +107,11 @@ func (b *Batch) isWhole(c *column) bool {
 		b.data.Layout.Fields[c.field].Kind != ipc.KindListView
 }
 
-// sizes determines the list lengths that are not in the schema from the data, and checks the others.
+// sizes determines the list lengths that are not in the schema from the data, and checks the others. Columns that
+// withoutVaryingLists leaves out are noted.
 func (b *Batch) sizes() {
-	p := b.message.plan
+	m := b.message
+	p := m.plan
 	if !p.varies {
 		return
 	}
@@ -117,26 +121,51 @@ func (b *Batch) sizes() {
 	total := 0
 	for k := range b.columns {
 		c := &b.columns[k]
-		if kind := b.data.Layout.Fields[c.field].Kind; kind == ipc.KindList || kind == ipc.KindListView {
-			size := b.listSize(c)
-			if before := b.message.batches; c.size < 0 && len(before) > 0 {
-				c.size = before[len(before)-1].columns[k].size
-			}
-			switch {
-			case size < 0 || size == c.size:
-			case c.size >= 0:
-				panic(p.otherSize(b.data.Layout.Fields[c.field].Name, size, c.size))
-			case size == 0:
-				panic(wire.Errorf(wire.FeatureCount, "lists of no elements").WithHint(
-					"send 1 to %d", p.maxElements).In(b.data.Layout.Fields[c.field].Name))
-			default:
-				c.size = size
+		f := &b.data.Layout.Fields[c.field]
+		if (f.Kind == ipc.KindList || f.Kind == ipc.KindListView) && !m.uneven[k] {
+			if e := b.setSize(k); e != nil {
+				m.leave(k, e.In(f.Name))
 			}
 		}
 		if total += max(0, c.size); total > p.maxElements {
-			panic(p.tooMany().In(b.data.Layout.Fields[c.field].Name))
+			panic(p.tooMany().In(f.Name))
 		}
 	}
+}
+
+// setSize determines or checks the length of the lists of column k.
+func (b *Batch) setSize(k int) *Error {
+	c, p := &b.columns[k], b.message.plan
+	size, e := b.listSize(c)
+	if e != nil {
+		return e
+	}
+	if before := b.message.batches; c.size < 0 && len(before) > 0 {
+		c.size = before[len(before)-1].columns[k].size
+	}
+	switch {
+	case size < 0 || size == c.size:
+	case c.size >= 0:
+		return p.otherSize(b.data.Layout.Fields[c.field].Name, size, c.size)
+	case size == 0:
+		return wire.Errorf(wire.FeatureCount, "lists of no elements").WithHint("send 1 to %d", p.maxElements)
+	default:
+		c.size = size
+	}
+	return nil
+}
+
+// leave notes a column of lists that is no feature of the message if only "*" selects it; otherwise it panics with the
+// error about their lengths.
+func (m *Message) leave(k int, e *Error) {
+	if m.plan.contract != nil || !m.decoder.isOnlyStarred(e.Column) {
+		panic(e)
+	}
+	if m.uneven == nil {
+		e.Batch = len(m.batches)
+		m.uneven, m.fault = map[int]bool{}, e
+	}
+	m.uneven[k] = true
 }
 
 // otherSize returns the error for lists whose length differs from the contract, the Spec or an earlier batch.
@@ -149,8 +178,9 @@ func (p *plan) otherSize(name string, size, want int) *Error {
 	return e
 }
 
-// listSize returns the common length of the non-null lists of a column, -1 if there are none.
-func (b *Batch) listSize(c *column) int {
+// listSize returns the common length of the non-null lists of a column, -1 if there are none, and an error if they have
+// none.
+func (b *Batch) listSize(c *column) (int, *Error) {
 	f := &b.data.Layout.Fields[c.field]
 	o, size := b.data.Buffer(c.field, 1), int64(-1)
 	for row := range b.data.Rows {
@@ -164,12 +194,12 @@ func (b *Batch) listSize(c *column) int {
 			n = ipc.Offset(o, f.Width, row+1) - ipc.Offset(o, f.Width, row)
 		}
 		if size >= 0 && n != size {
-			panic(wire.Errorf(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).WithHint(
-				"send lists of one length").At(row).In(b.data.Layout.Fields[c.field].Name))
+			return 0, wire.Errorf(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).WithHint(
+				"send lists of one length").At(row)
 		}
 		size = n
 	}
-	return int(size)
+	return int(size), nil
 }
 
 // formats are the types of numbers that features keep in a message.
@@ -371,7 +401,7 @@ func (b *Batch) encode(c *column, block *Block) {
 	for row := range block.F64 {
 		v, ok := b.days(c.field, row)
 		if !ok {
-			text, _ := b.text(c.field, row)
+			text, _ := b.text(c.field, row, maxDate)
 			b.rejected = append(b.rejected, Fault{Row: row, Feature: c.encoder.column.Name, Code: wire.NotNumeric,
 				What: fmt.Sprintf("%q is no date such as 2024-05-01 or 2024-05-01T12:00:00Z", wire.Clip(text))})
 		}
@@ -385,7 +415,7 @@ func (b *Batch) categories(c *column, to []float32) {
 	clear(to)
 	for row := range b.data.Rows {
 		features := to[row*c.size : (row+1)*c.size]
-		text, ok := b.text(c.field, row)
+		text, ok := b.text(c.field, row, c.encoder.longest+1) // what is longer than any value is none
 		if !ok {
 			for k := range features {
 				features[k] = float32(math.NaN())
@@ -408,7 +438,7 @@ func (b *Batch) categories(c *column, to []float32) {
 func (b *Batch) days(field, row int) (v float64, ok bool) {
 	f := &b.data.Layout.Fields[field]
 	if f.Kind == ipc.KindNull || f.Type != ipc.TypeDate && f.Type != ipc.TypeTimestamp {
-		text, ok := b.text(field, row)
+		text, ok := b.text(field, row, maxDate+1)
 		if !ok {
 			return math.NaN(), true
 		}

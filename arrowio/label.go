@@ -7,12 +7,12 @@ import (
 // Label returns the class of a row as text: the integer 3, the string "3" and a dictionary entry "3" are the same
 // class. ok is false if the row has no label. The text is a copy.
 func (b *Batch) Label(row int) (text string, ok bool) {
-	return b.text(b.message.plan.label, row)
+	return b.text(b.message.plan.label, row, b.message.decoder.limits.LabelBytes)
 }
 
 // Key returns the key of a row as text, in the same way as Label.
 func (b *Batch) Key(row int) (text string, ok bool) {
-	return b.text(b.message.plan.key, row)
+	return b.text(b.message.plan.key, row, b.message.decoder.limits.LabelBytes)
 }
 
 // LabelKind returns what the label column holds: "text", "integers" or "booleans"; "" if the message has no label
@@ -22,7 +22,9 @@ func (m *Message) LabelKind() string { return m.plan.labels }
 // KeyKind is LabelKind for the key column.
 func (m *Message) KeyKind() string { return m.plan.keys }
 
-func (b *Batch) text(i, row int) (string, bool) {
+// text returns a value of a field as text, of which at most limit bytes: rows may share the bytes of a text, and a copy
+// for each could take hours.
+func (b *Batch) text(i, row, limit int) (string, bool) {
 	if i < 0 || row < 0 || row >= b.data.Rows || b.data.IsNull(i, row) {
 		return "", false
 	}
@@ -34,7 +36,7 @@ func (b *Batch) text(i, row int) (string, bool) {
 			return "", false
 		}
 	}
-	return c.Text(i, row), true
+	return c.Text(i, row, limit), true
 }
 
 // checkNames checks the texts of label and key in a batch, or those in the dictionaries if b is nil. They become class

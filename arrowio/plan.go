@@ -60,18 +60,21 @@ func (d *Decoder) planOf(f *ipc.Frame, c *Contract, left []string) (*plan, []int
 	return p, ids
 }
 
-// withoutVaryingLists decodes a message that proposes a contract. A column of lists whose lengths vary is no feature if
-// only "*" selects it: the message is decoded again without it.
-func (d *Decoder) withoutVaryingLists(c *Contract, decode func(left []string) (*Message, error)) (*Message, error) {
+// withoutVaryingLists decodes a message. A column of lists whose lengths vary is no feature if only "*" selects it and
+// the message proposes a contract: the message is decoded again, once, without all such columns.
+func (d *Decoder) withoutVaryingLists(decode func(left []string) (*Message, error)) (*Message, error) {
 	m, err := decode(nil)
+	if err != nil || m.uneven == nil {
+		return m, err
+	}
 	var left []string
-	for first := err; err != nil; {
-		e, ok := err.(*Error)
-		if !ok || c != nil || e.Code != wire.FeatureCount || !d.isOnlyStarred(e.Column) || slices.Contains(left, e.Column) {
-			return nil, first
-		}
-		left = append(left, e.Column)
-		m, err = decode(left)
+	for k := range m.uneven {
+		left = append(left, m.plan.schema.Layout.Fields[m.plan.columns[k].field].Name)
+	}
+	first := m.fault
+	m.Release()
+	if m, err = decode(left); err != nil {
+		return nil, first
 	}
 	return m, nil
 }
@@ -319,7 +322,7 @@ func (p *plan) matching(glob string) (fields []int) {
 			p.spec.encoding(name) != nil {
 			continue
 		}
-		if _, _, ok := p.numeric(i); glob == "*" && (!ok || slices.Contains(p.left, name) ||
+		if _, size, ok := p.numeric(i); glob == "*" && (!ok || size == 0 || slices.Contains(p.left, name) ||
 			slices.Contains(indexes, name)) {
 			continue
 		}
@@ -328,13 +331,15 @@ func (p *plan) matching(glob string) (fields []int) {
 	return fields
 }
 
-// indexColumns returns the columns of the schema that pandas stored as an index.
+// indexColumns returns the columns of the schema that pandas stored as an index, each once: a sender may name millions.
 func (p *plan) indexColumns() []string {
 	for j := 0; j < p.schema.Pairs.Len; j++ {
 		pair := p.schema.Pairs.Table(j, "a metadata entry")
 		if key, _ := pair.Text(0, "a metadata text"); string(key) == "pandas" {
 			value, _ := pair.Text(1, "a metadata text")
-			return IndexColumns(value)
+			names := slices.DeleteFunc(IndexColumns(value), func(name string) bool { _, is := p.index[name]; return !is })
+			slices.Sort(names)
+			return slices.Compact(names)
 		}
 	}
 	return nil
@@ -461,8 +466,9 @@ func (p *plan) propose(columns []column) *Contract {
 
 // A columnEncoder makes the features of the rows of an encoded column.
 type columnEncoder struct {
-	column ContractColumn
-	places map[string]int // of the values
+	column  ContractColumn
+	places  map[string]int // of the values
+	longest int            // value, in bytes
 }
 
 func encoderOf(c ContractColumn) *columnEncoder {
@@ -477,6 +483,9 @@ func encoderOf(c ContractColumn) *columnEncoder {
 				e.places[strconv.FormatBool(is)] = k
 			}
 		}
+	}
+	for v := range e.places {
+		e.longest = max(e.longest, len(v))
 	}
 	return e
 }

@@ -27,7 +27,7 @@ func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err err
 		}
 		d.recent.Store(s)
 	}
-	return d.withoutVaryingLists(c, func(left []string) (m *Message, err error) {
+	return d.withoutVaryingLists(func(left []string) (m *Message, err error) {
 		defer rescue(&err)
 		return d.fromRecord(&s.frame, rec, c, left), nil
 	})

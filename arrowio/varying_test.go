@@ -2,12 +2,16 @@ package arrowio
 
 import (
 	"bytes"
+	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // varying is a record with the feature a, and lists b of the given lengths.
@@ -69,5 +73,33 @@ func TestVaryingLists(t *testing.T) {
 		if _, err := d.Decode(msg, nil); err == nil {
 			t.Errorf("features %q: lists whose lengths vary were taken", features)
 		}
+	}
+}
+
+// TestManyVaryingLists: a message is decoded twice at most, however many of its columns have lists whose lengths vary.
+// A sender could otherwise keep a pipeline without a schema busy for minutes.
+func TestManyVaryingLists(t *testing.T) {
+	const columns = 400
+	text := []byte(`[{"a":1`)
+	for k := range columns {
+		text = fmt.Appendf(text, `,"b%d":[1]`, k)
+	}
+	text = append(text, `},{"a":2`...)
+	for k := range columns {
+		text = fmt.Appendf(text, `,"b%d":[1,2]`, k)
+	}
+	d, err := NewDecoder(Spec{Features: []string{"*"}, Format: wire.FormatJSON})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	m, err := d.Decode(append(text, `}]`...), nil)
+	runtime.ReadMemStats(&after)
+	if err != nil || m.Contract().Len() != 1 {
+		t.Fatalf("%v, %v", m, err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
+		t.Errorf("decoding %d bytes allocated %d MiB", len(text), n>>20)
 	}
 }

@@ -89,6 +89,7 @@ type frames struct {
 	head    []byte // the schema frame
 	order   []int64
 	dicts   map[int64][]byte
+	held    int   // bytes of dicts
 	batches int   // record batches read
 	limit   int64 // of a message, in bytes; 0: none
 }
@@ -355,6 +356,7 @@ func (fs *frames) next() ([]byte, error) {
 			if !known {
 				fs.order = append(fs.order, f.id)
 			}
+			fs.held += len(f.bytes) - len(fs.dicts[f.id])
 			fs.dicts[f.id] = f.bytes
 			if n := fs.size(0); fs.limit > 0 && n > fs.limit {
 				return nil, tooLarge(n, fs.limit)
@@ -377,14 +379,9 @@ func (fs *frames) next() ([]byte, error) {
 	}
 }
 
-// size is the size of a message with a batch of n bytes.
-func (fs *frames) size(n int) int64 {
-	n += len(fs.head) + len(endOfStream)
-	for _, d := range fs.dicts {
-		n += len(d)
-	}
-	return int64(n)
-}
+// size is the size of a message with a batch of n bytes. It is called for each dictionary, of which a stream may have
+// as many as fit into the limit.
+func (fs *frames) size(n int) int64 { return int64(n + len(fs.head) + fs.held + len(endOfStream)) }
 
 func (fs *frames) close() error {
 	if fs.closer == nil {

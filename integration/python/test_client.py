@@ -140,6 +140,14 @@ def test_frames(run, tmp_path):
         model.transform(x[:, 1:])
 
 
+def test_chunks():
+    """Chunks of a table, which may have different dictionaries, are one batch: a message has each dictionary once."""
+    chunks = [pa.table({"x": [float(k)], "label": pa.array([name]).dictionary_encode()}) for k, name in enumerate("ab")]
+    (message,) = embedd.nats.encode(pa.concat_tables(chunks))
+    batches = list(pa.ipc.open_stream(message))
+    assert [b.to_pydict() for b in batches] == [{"x": [0.0, 1.0], "label": ["a", "b"]}]
+
+
 def test_message_that_is_no_arrow():
     """Outputs of a pipeline with output.format json or csv."""
     for data in b'[{"id": 17,"embedding":[0.31,-1.2]}]', b"id,embedding_0\n17,0.31\n", b"":

@@ -98,8 +98,8 @@ func (c *Chunk) IsNull(i, row int) bool {
 	return v != nil && v[row>>3]>>(row&7)&1 == 0
 }
 
-// Text returns a value of a text, integer or boolean field as text.
-func (c *Chunk) Text(i, row int) string {
+// Text returns a value of a text, integer or boolean field as text: of a text at most the first limit bytes.
+func (c *Chunk) Text(i, row, limit int) string {
 	f := &c.Layout.Fields[i]
 	switch {
 	case f.Kind == KindBool:
@@ -111,7 +111,8 @@ func (c *Chunk) Text(i, row int) string {
 		v, _ := c.Index(i, row)
 		return strconv.FormatInt(int64(v), 10)
 	}
-	return string(c.binary(i, row))
+	b := c.binary(i, row)
+	return string(b[:min(len(b), limit)])
 }
 
 // binary returns the bytes of a valid value of a binary or view field.

@@ -32,7 +32,7 @@ func (s *Stream) Expanded(limits Limits) (size, rows int, ok bool) {
 			}
 		}
 		n, ok := bodySize(f, head)
-		if body += n; !ok || body > int64(limits.Body) {
+		if body += n; !ok || body < 0 || body > int64(limits.Body) { // n may be almost 2^63
 			return 0, 0, false
 		}
 	}

@@ -68,7 +68,8 @@ def subscribe(subject: str, *, server: str = "nats://127.0.0.1:4222", to: Form =
         connection = loop.run(_connect(server, options))
         try:
             pulled = loop.run(_pull(connection, subject, durable, new))
-            received = 0
+            received = delivered = 0
+            last = None if new else 0
             while limit is None or received < limit:
                 try:
                     (msg,) = loop.run(pulled.fetch(1, timeout=60 if timeout is None else timeout))
@@ -76,9 +77,14 @@ def subscribe(subject: str, *, server: str = "nats://127.0.0.1:4222", to: Form =
                     if timeout is None:
                         continue
                     return
-                received += 1
+                sequence = msg.metadata.sequence
+                if durable is None and last is not None and sequence.consumer != delivered + 1:
+                    # The connection was cut while messages were on their way, which the server does not send again.
+                    pulled, delivered = loop.run(_pull(connection, subject, None, new, last)), 0
+                    continue
+                received, delivered, last = received + 1, sequence.consumer, sequence.stream
                 try:
-                    yield Message(decode(msg.data, to), msg.headers or {}, msg.subject, msg.metadata.sequence.stream)
+                    yield Message(decode(msg.data, to), msg.headers or {}, msg.subject, last)
                 except BaseException:
                     if durable is not None:
                         loop.run(msg.nak())
@@ -97,7 +103,8 @@ def encode(frame: Any, rows: int = 256) -> Iterator[bytes]:
     for at in range(0, table.num_rows, rows):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table.slice(at, rows))
+            # One batch: chunks may have dictionaries of their own, and a message has each dictionary once.
+            writer.write_table(table.slice(at, rows).combine_chunks())
         yield sink.getvalue().to_pybytes()
 
 
@@ -158,9 +165,14 @@ async def _connect(server: str, options: Mapping[str, Any]) -> nats.aio.client.C
     return await nats.connect(server, **{"allow_reconnect": True, "connect_timeout": 5, "max_reconnect_attempts": 3, **options})
 
 
-async def _pull(connection: nats.aio.client.Client, subject: str, durable: str | None, new: bool) -> Any:
+async def _pull(
+    connection: nats.aio.client.Client, subject: str, durable: str | None, new: bool, after: int | None = None
+) -> Any:
+    """Create a consumer, of the messages behind the stream sequence `after` if that is given."""
     policy = nats.js.api.DeliverPolicy.NEW if new else nats.js.api.DeliverPolicy.ALL
     config = nats.js.api.ConsumerConfig(deliver_policy=policy)
+    if after is not None:
+        config.deliver_policy, config.opt_start_seq = nats.js.api.DeliverPolicy.BY_START_SEQUENCE, after + 1
     if durable is None:
         config.ack_policy = nats.js.api.AckPolicy.NONE
         config.inactive_threshold = 600.0
