@@ -44,10 +44,11 @@ const minCorrelation = 0.9
 // flips those with a negative correlation; each column keeps its eigenvector. Block also rotates the columns within
 // one eigenspace, which the criterion does not distinguish. With both, columns move only within the informative part,
 // or within the rest, and the model keeps its mean. Rigid rotates all columns and shifts them; the shift of a linear
-// map is the least change of the model's mean that does it. Distances stay the same, columns lose their eigenvalues.
-// No mode scales, because scaling would drift over many refits. If the dimensions differ, the columns that both models
-// have are aligned. Maps that are neither linear nor a sum of kernels, and models of other features, are returned
-// unchanged.
+// map is the least change of the model's mean that does it. Distances between complete rows stay the same, columns lose
+// their eigenvalues. A missing feature has the model's mean, so with a shifted linear map it is no longer that of the
+// rows of the fit. No mode scales, because scaling would drift over many refits. If the dimensions differ, the columns
+// that both models have are aligned. Maps that are neither linear nor a sum of kernels, and models of other features,
+// are returned unchanged.
 func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Alignment, err error) {
 	defer parallel.Recover(&err, "align")
 	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignRigid}, mode) {

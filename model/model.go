@@ -200,7 +200,8 @@ func (m *Model) Classes() []string { return slices.Clone(m.fitted.Classes) }
 // Rows is the number of rows it was fitted on.
 func (m *Model) Rows() int { return m.fitted.Rows }
 
-// Mean is subtracted from each feature and replaces missing values.
+// Mean is subtracted from each feature and replaces missing values. It is the mean of the rows of the fit, unless Align
+// has shifted the outputs of a linear map.
 func (m *Model) Mean() []float64 { return slices.Clone(m.fitted.Mean) }
 
 // Scale divides each centred feature.

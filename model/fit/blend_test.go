@@ -461,3 +461,20 @@ func TestBlendRefusesTwoKindsOfLandmarks(t *testing.T) {
 		}
 	}
 }
+
+// TestMembersOfScaleUnit: rows are divided by their norm for all members of a blend, or for none.
+func TestMembersOfScaleUnit(t *testing.T) {
+	params := map[string]string{"members": "lda/unit/1,pca/standard/2"}
+	for scale, want := range map[model.Scale]string{"": "blend standard", model.ScaleNone: "blend none",
+		model.ScaleUnit: ""} {
+		err := Config{Method: Blend, Scale: scale, Params: params}.Validate()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("scale %q: %v", scale, err)
+		}
+	}
+	data := fixture.Dataset(t, "wine")
+	m := fit(t, data, Config{Method: Blend, Dim: 2, Scale: model.ScaleUnit, Params: params})
+	if !m.Unit() {
+		t.Error("rows are not divided by their norm")
+	}
+}

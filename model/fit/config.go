@@ -121,6 +121,9 @@ func (c Config) resolve() (*frame.Method, map[string]string, error) {
 	if err == nil && m.Name == Blend && params["members"] == "" {
 		err = fmt.Errorf("method %s needs the parameter members, for example lda/standard/2,pca/standard/8", m.Name)
 	}
+	if err == nil && m.Name == Blend {
+		err = blend.CheckScale(params, c.withDefaults().Scale)
+	}
 	return m, params, err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -59,5 +60,30 @@ func TestAutoOfCopies(t *testing.T) {
 	d.Groups = []int{1, 2}
 	if _, err := fit.Fit(t.Context(), d, fit.Config{Method: "lda", Dim: 2}); err == nil {
 		t.Error("two groups for eight rows")
+	}
+}
+
+// TestFewerGroupsThanFolds: of two groups one fold in three has no row to score.
+func TestFewerGroupsThanFolds(t *testing.T) {
+	d := fixture.Synthetic(3, 60, 5, 2)
+	for i := range d.N {
+		d.Groups = append(d.Groups, 2*i/d.N)
+	}
+	for _, c := range []fit.Config{
+		{Method: fit.Auto, Dim: 2},
+		{Method: fit.Auto, Dim: fit.AutoDim},
+		{Method: fit.Auto, Dim: 2, Blend: 1},
+		{Method: "lda", Dim: 1},
+		{Method: "ksmpa", Dim: 2},
+		{Method: "lsdr", Dim: 2, Params: map[string]string{"starts": "1", "iters": "5"}},
+	} {
+		m, err := fit.Fit(t.Context(), d, c)
+		if err != nil {
+			t.Errorf("%s at %d: %v", c.Method, c.Dim, err)
+			continue
+		}
+		if choice := m.Report().Choice; c.Method == fit.Auto && (choice == nil || choice.Rule != "cv") {
+			t.Errorf("%s at %d: the choice is %+v", c.Method, c.Dim, choice)
+		}
 	}
 }

@@ -16,7 +16,7 @@ type Nulls string
 // The policies for missing features.
 const (
 	NullsReject Nulls = "reject" // the row becomes a dead letter
-	NullsImpute Nulls = "impute" // the model's mean replaces the missing feature
+	NullsImpute Nulls = "impute" // the model's mean, which AlignRigid shifts, replaces the missing feature
 	NullsSkip   Nulls = "skip"   // the row is left out and counted
 )
 

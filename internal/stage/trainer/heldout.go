@@ -22,6 +22,7 @@ const (
 // judge each candidate once, and the odds that it needs are multiplied by the number of candidates that they have
 // judged against the live model.
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
+	c.comparison.HeldOut = policy.HeldOut{} // that of the fit before, of the same suffix
 	if c.size != 0 || !t.plan.labelled() || !t.sampling.HasRuns() {
 		return
 	}

@@ -182,6 +182,23 @@ func TestCarryOver(t *testing.T) {
 	}
 }
 
+// TestHeldOutIsOfTheFit: what held-out rows say of a candidate does not stay for the next fit of its suffix where labels
+// no longer come in runs.
+func TestHeldOutIsOfTheFit(t *testing.T) {
+	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	l.fitCandidate(t.Context(), 0)
+	c := l.candidateOf(0)
+	if live() == nil || c == nil {
+		t.Fatalf("live is %v, the candidate %v", live(), c)
+	}
+	c.comparison.HeldOut = policy.HeldOut{Evidence: 40, Rows: 100, Candidate: true, Live: true}
+	l.fitCandidate(t.Context(), 0)
+	if c := l.candidateOf(0); c == nil || c.comparison.HeldOut != (policy.HeldOut{}) {
+		t.Errorf("after another fit the candidate is %+v", c)
+	}
+}
+
 // TestReferenceEffect: few rows per reference hardly add to the design effect, many as many as a reference judges, and
 // none without labels.
 func TestReferenceEffect(t *testing.T) {

@@ -124,6 +124,19 @@ func resolve(m model.Member) (*frame.Method, map[string]string, error) {
 	return found, params, err
 }
 
+// CheckScale reports a member whose rows would have to be divided by their norm where those of the blend are not: all
+// members get the rows of the blend.
+func CheckScale(params map[string]string, scale model.Scale) error {
+	members, _ := parse(params["members"]) // already validated
+	for _, m := range members {
+		if m.Scale == model.ScaleUnit && scale != model.ScaleUnit {
+			return fmt.Errorf("member %q has the scale unit, and the blend %s: give the blend the scale unit, or the member "+
+				"another one", format([]model.Member{m}), scale)
+		}
+	}
+	return nil
+}
+
 // needsRows reports whether the moments of rows are not enough to fit a member.
 func needsRows(m model.Member) bool {
 	found, _, err := resolve(m)

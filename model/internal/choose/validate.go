@@ -59,6 +59,9 @@ func (v *validator) round(ctx context.Context, round int, candidates []*candidat
 	pick, fold := frame.Folds(v.rows, v.rows.N, folds, round)
 	for f := range folds {
 		train, test := frame.HeldOut(pick, fold, f)
+		if len(test) == 0 {
+			continue // there are fewer groups of rows than folds
+		}
 		rows, err := v.refit(ctx, train)
 		if errors.Is(err, preprocess.ErrConstant) {
 			continue // all candidates are equal here

@@ -246,6 +246,9 @@ func (q *Information) settle(ctx context.Context, t *frame.Task, a *mat.Dense) {
 	scores := make([]float64, len(widths)*len(weights))
 	for f := range 3 {
 		train, test := frame.HeldOut(at, fold, f)
+		if len(test) == 0 {
+			continue // there are fewer groups of rows than folds
+		}
 		part := NewInformation(linalg.Pick(t.X, train), t.Rows.Subset(train), t.Int("centres"))
 		held, y := linalg.Pick(t.X, test), t.Rows.Subset(test).Y
 		for i, s := range widths {
