@@ -4,15 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/plugin"
 )
 
 // Format is the version of the pointer's encoding. A newer one is an error and is never overwritten.
@@ -55,37 +49,6 @@ type Pointer struct {
 // Damage explains why the stored pointer is not used and what is used instead; "" if the pointer could be read.
 func (p *Pointer) Damage() string { return p.damage }
 
-// Version describes one model.
-type Version struct {
-	Name   string `json:"version"`
-	Digest string `json:"digest,omitempty"` // "" if the model could not be read
-	Parent string `json:"parent,omitempty"` // the version that it replaced
-	Epoch  int    `json:"epoch"`
-	// SameAs is the first of the epochs that are recorded as one with Epoch, since their outputs are comparable. Undecided
-	// is the first of the epochs before, while it is not decided whether their outputs are comparable with those of Epoch.
-	SameAs    int `json:"same_as_epoch,omitempty"`
-	Undecided int `json:"undecided_with_epoch,omitempty"`
-	// the first of its epoch, against which the next ones are judged
-	NewEpoch  bool              `json:"new_epoch,omitempty"`
-	Bootstrap bool              `json:"bootstrap,omitempty"` // the PCA that serves until a first model exists
-	WasReset  bool              `json:"reset,omitempty"`     // the live one, until the first model of the next epoch
-	Method    string            `json:"method,omitempty"`
-	Dim       int               `json:"dim,omitempty"`
-	Features  int               `json:"features,omitempty"`
-	Classes   int               `json:"classes,omitempty"`
-	Params    map[string]string `json:"params,omitempty"`
-	First     uint64            `json:"first,omitempty"` // sequence numbers of the messages that it was fitted on
-	Last      uint64            `json:"last,omitempty"`
-	Rows      int               `json:"rows,omitempty"`
-	Score     *float64          `json:"score,omitempty"`
-	LiveScore *float64          `json:"live_score,omitempty"` // of the version that it replaced
-	Why       string            `json:"why,omitempty"`
-	Door      string            `json:"door,omitempty"` // by which it went live; "" if that is not known
-	Created   time.Time         `json:"created,omitzero"`
-	Size      int64             `json:"size,omitempty"`    // bytes
-	Damaged   bool              `json:"damaged,omitempty"` // it could not be read
-}
-
 // Refusal is a candidate that was not promoted.
 type Refusal struct {
 	Time      time.Time `json:"time"`
@@ -96,11 +59,8 @@ type Refusal struct {
 	Reason    string    `json:"reason"`
 }
 
-// maxRefused is how many refusals are kept, maxText the limit on texts in the pointer, in bytes.
-const (
-	maxRefused = 20
-	maxText    = 500
-)
+// maxRefused is how many refusals a pointer keeps.
+const maxRefused = 20
 
 // Keep says which versions are kept next to the live, the previous and the pinned one. Zero fields mean the defaults.
 type Keep struct {
@@ -246,64 +206,6 @@ func (p *Pointer) names() string {
 		names = append(names, v.Name)
 	}
 	return cmp.Or(strings.Join(names, ", "), "none")
-}
-
-// versionOf describes a release under a name.
-func versionOf(name string, r *plugin.Release, created time.Time, size int64) Version {
-	v := Version{
-		Name: name, Parent: r.Parent, Epoch: r.Epoch, SameAs: r.SameAs, Undecided: r.Undecided, NewEpoch: r.NewEpoch,
-		Bootstrap: r.Bootstrap, First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score),
-		LiveScore: figure(r.LiveScore), Why: short(r.Why), Door: r.Door, Created: created, Size: size,
-	}
-	v.describe(r.Model)
-	return v
-}
-
-// describe records what a model is.
-func (v *Version) describe(m *model.Model) {
-	v.Digest, v.Method, v.Dim, v.Features = m.Digest(), m.Method(), m.Dim(), m.M()
-	v.Classes, v.Params = len(m.Classes()), m.Params()
-}
-
-// figure is a number for JSON; nil for NaN and infinities.
-func figure(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
-}
-
-func short(s string) string {
-	if len(s) > maxText {
-		return string([]rune(s[:maxText-3])) + "..."
-	}
-	return s
-}
-
-// A version is named PIPELINE-NUMBER-DIGEST, with the first eight digits of the digest; PIPELINE-NUMBER-tTERM-DIGEST
-// if it was stored under a lease, so that two writers never share a name.
-var versionForm = regexp.MustCompile(`^([A-Za-z0-9_-]+)-([0-9]+)(?:-t[0-9]+)?-[0-9a-f]{8}$`)
-
-func nameOf(pipeline string, number int, term uint64, digest string) string {
-	name := pipeline + "-" + strconv.Itoa(number)
-	if term > 0 {
-		name += "-t" + strconv.FormatUint(term, 10)
-	}
-	return name + "-" + digest[:8]
-}
-
-// PipelineOf is the pipeline in the name of a version; false if it is not the name of a version.
-func PipelineOf(version string) (pipeline string, ok bool) {
-	parts := versionForm.FindStringSubmatch(version)
-	if parts == nil {
-		return "", false
-	}
-	return parts[1], true
-}
-
-func numberOf(version string) int {
-	n, _ := strconv.Atoi(append(versionForm.FindStringSubmatch(version), "", "", "")[2])
-	return n
 }
 
 // Listed is one entry of a list of models: a version, or a rejected candidate, which has no name.
