@@ -193,7 +193,7 @@ func (c *catalog) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 		how = "no version can be read, and a first model is fitted"
 		for _, v := range p.Versions {
 			if !v.Damaged {
-				p.choose(v.Name, v.Created)
+				p.setLive(v.Name, v.Created)
 				how = "the newest version that can be read is used"
 			}
 		}

@@ -179,7 +179,7 @@ func (r *Registry) restore(ctx context.Context, now *followed, damage string) er
 		if p.damage == "" || p.Find(now.live) == nil {
 			return errUnchanged
 		}
-		p.choose(now.live, p.ConfirmedAt)
+		p.setLive(now.live, p.ConfirmedAt)
 		p.Pin = now.pin
 		return nil
 	})

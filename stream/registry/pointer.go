@@ -106,7 +106,7 @@ func (p *Pointer) Find(name string) *Version {
 	return &p.Versions[i]
 }
 
-// selection is what a process follows.
+// selection returns what the pointer selects.
 func (p *Pointer) selection() selection {
 	s := selection{live: p.Live, pin: p.Pin}
 	if v := p.Find(p.Live); v != nil {
@@ -115,9 +115,9 @@ func (p *Pointer) selection() selection {
 	return s
 }
 
-// choose makes a version the live one, confirmed as good at a time. The live version becomes the previous one. It ends
-// a reset.
-func (p *Pointer) choose(name string, good time.Time) {
+// setLive makes a version the live one, last confirmed at a time. The live version becomes the previous one, and the
+// checkpoint, which belongs to it, is dropped. A reset ends.
+func (p *Pointer) setLive(name string, confirmedAt time.Time) {
 	if v := p.Find(p.Live); v != nil {
 		v.WasReset = false
 	}
@@ -128,7 +128,7 @@ func (p *Pointer) choose(name string, good time.Time) {
 		p.Live = name
 		p.State, p.StateOf = nil, ""
 	}
-	p.ConfirmedAt = good
+	p.ConfirmedAt = confirmedAt
 }
 
 // fallBack marks the live version, which cannot be read, as damaged, and makes the newest other one the live one, the
@@ -147,7 +147,7 @@ func (p *Pointer) fallBack() {
 		if v == nil || v.Damaged || bad.Dim != 0 && v.Dim != 0 && (v.Dim != bad.Dim || v.Features != bad.Features) {
 			continue
 		}
-		p.choose(v.Name, v.Created)
+		p.setLive(v.Name, v.Created)
 		if isPinned {
 			p.Pin = v.Name
 		}
@@ -190,16 +190,17 @@ func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
 		})
 	}
 	remove(func(v Version) bool { return !v.NewEpoch })
-	of := map[int]int{}
+	uses := map[int]int{} // of an epoch, by the versions
 	for _, v := range p.Versions {
-		of[v.Epoch]++
-		of[v.SameAs]++
-		of[v.Undecided]++
+		uses[v.Epoch]++
+		uses[v.SameAs]++
+		uses[v.Undecided]++
 	}
-	remove(func(v Version) bool { return of[v.Epoch] == 1 })
+	remove(func(v Version) bool { return uses[v.Epoch] == 1 })
 	return gone
 }
 
+// names lists the versions for a message.
 func (p *Pointer) names() string {
 	var names []string
 	for _, v := range p.Versions {

@@ -114,7 +114,7 @@ func (c *catalog) choose(ctx context.Context, q Request, what string) (*Pointer,
 		if name == p.Live {
 			confirmed = p.ConfirmedAt
 		}
-		p.choose(name, confirmed)
+		p.setLive(name, confirmed)
 		if what == "pin" {
 			p.Pin = name
 		}

@@ -80,7 +80,7 @@ func (r *Registry) promote(ctx context.Context, release *plugin.Release, v Versi
 		}
 		was := p.Live
 		p.Versions = append(p.Versions, v)
-		p.choose(v.Name, v.Created)
+		p.setLive(v.Name, v.Created)
 		p.turn(v.Created, "promote", was, "")
 		p.Candidate, p.Epochs = "", max(p.Epochs, release.Epoch)
 		if release.State != nil {
@@ -226,8 +226,8 @@ func (r *Registry) SettleEpoch(ctx context.Context, l *plugin.Live) error {
 
 // RecordRefusal notes a candidate that was not promoted.
 func (c *catalog) RecordRefusal(ctx context.Context, f plugin.Outcome) error {
-	one := Refusal{Time: c.options.Clock(), Rows: f.Rows, Score: figure(f.Candidate), LiveScore: figure(f.Previous),
-		Reason: short(f.Reason)}
+	one := Refusal{Time: c.options.Clock(), Rows: f.Rows, Score: finite(f.Candidate), LiveScore: finite(f.Previous),
+		Reason: truncate(f.Reason)}
 	if f.Live != nil {
 		one.Live = f.Live.Version
 	}

@@ -32,7 +32,7 @@ func (p *Pointer) turn(at time.Time, what, was, by string) {
 	if was == p.Live {
 		was = ""
 	}
-	p.Turns = append(p.Turns, Turn{at.UTC(), what, p.Live, was, short(by)})
+	p.Turns = append(p.Turns, Turn{at.UTC(), what, p.Live, was, truncate(by)})
 	if len(p.Turns) <= maxTurns {
 		return
 	}

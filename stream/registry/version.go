@@ -20,7 +20,7 @@ type Version struct {
 	// is the first of the epochs before, while it is not decided whether their outputs are comparable with those of Epoch.
 	SameAs    int `json:"same_as_epoch,omitempty"`
 	Undecided int `json:"undecided_with_epoch,omitempty"`
-	// the first of its epoch, against which the next ones are judged
+	// NewEpoch marks the first version of its epoch, with which later ones are compared.
 	NewEpoch  bool              `json:"new_epoch,omitempty"`
 	Bootstrap bool              `json:"bootstrap,omitempty"` // the PCA that serves until a first model exists
 	WasReset  bool              `json:"reset,omitempty"`     // the live one, until the first model of the next epoch
@@ -45,8 +45,8 @@ type Version struct {
 func versionOf(name string, r *plugin.Release, created time.Time, size int64) Version {
 	v := Version{
 		Name: name, Parent: r.Parent, Epoch: r.Epoch, SameAs: r.SameAs, Undecided: r.Undecided, NewEpoch: r.NewEpoch,
-		Bootstrap: r.Bootstrap, First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score),
-		LiveScore: figure(r.LiveScore), Why: short(r.Why), Door: r.Door, Created: created, Size: size,
+		Bootstrap: r.Bootstrap, First: r.First, Last: r.Last, Rows: r.Rows, Score: finite(r.Score),
+		LiveScore: finite(r.LiveScore), Why: truncate(r.Why), Door: r.Door, Created: created, Size: size,
 	}
 	v.describe(r.Model)
 	return v
@@ -58,26 +58,27 @@ func (v *Version) describe(m *model.Model) {
 	v.Classes, v.Params = len(m.Classes()), m.Params()
 }
 
-// figure is a number for JSON; nil for NaN and infinities.
-func figure(v float64) *float64 {
+// finite returns a number for JSON, which has no NaN and no infinities: nil for these.
+func finite(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
 	return &v
 }
 
-// maxText is the limit on texts in the pointer, in bytes.
+// maxText is the size limit of each text in a pointer, in bytes.
 const maxText = 500
 
-func short(s string) string {
+// truncate shortens a text to maxText. A character that the cut splits becomes U+FFFD.
+func truncate(s string) string {
 	if len(s) > maxText {
 		return string([]rune(s[:maxText-3])) + "..."
 	}
 	return s
 }
 
-// A version is named PIPELINE-NUMBER-DIGEST, with the first eight digits of the digest; PIPELINE-NUMBER-tTERM-DIGEST
-// if it was stored under a lease, so that two writers never share a name.
+// versionForm matches the name of a version: PIPELINE-NUMBER-DIGEST with the first eight digits of the digest, or
+// PIPELINE-NUMBER-tTERM-DIGEST if it was stored under a lease, so that two writers never share a name.
 var versionForm = regexp.MustCompile(`^([A-Za-z0-9_-]+)-([0-9]+)(?:-t[0-9]+)?-[0-9a-f]{8}$`)
 
 func nameOf(pipeline string, number int, term uint64, digest string) string {
@@ -97,6 +98,7 @@ func PipelineOf(version string) (pipeline string, ok bool) {
 	return parts[1], true
 }
 
+// numberOf returns the number in the name of a version; 0 if it is not the name of a version.
 func numberOf(version string) int {
 	n, _ := strconv.Atoi(append(versionForm.FindStringSubmatch(version), "", "", "")[2])
 	return n
