@@ -21,8 +21,8 @@ type Edge struct {
 	*jetStream // the mirrors
 	hub        *jetStream
 	domain     string
-	answeredAt latest   // see HubAnsweredAt
-	answers    sync.Map // by pipeline, the entry that the hub answered last: a mirror may be behind it
+	answeredAt latestTime // see HubAnsweredAt
+	answers    sync.Map   // by pipeline, the entry that the hub answered last: a mirror may be behind it
 }
 
 // entry is a pointer as it was read.

@@ -40,7 +40,7 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		return "", fmt.Errorf("promoting model %s: %w", name, err)
 	}
 	killpoint.Here(killpoint.Pointed)
-	r.followed.Store(&followed{selection{live: name, sameAs: release.SameAs, undecided: release.Undecided},
+	r.adopted.Store(&adoption{selection{live: name, sameAs: release.SameAs, undecided: release.Undecided},
 		release.Epoch, now})
 	r.confirmedAt.advance(begin)
 	r.discard(ctx, removed...)
@@ -185,7 +185,7 @@ func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 		return fmt.Errorf("a checkpoint of %d bytes is over the limit of %d", len(state), maxState)
 	}
 	r.saving.Lock()
-	live := r.followed.Load().live
+	live := r.adopted.Load().live
 	r.saving.Unlock()
 	_, err := r.update(ctx, func(p *Pointer) error {
 		if p.Live == "" || p.Live != live {
@@ -202,7 +202,7 @@ func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 func (r *Registry) SettleEpoch(ctx context.Context, l *plugin.Live) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	now := *r.followed.Load()
+	now := *r.adopted.Load()
 	_, err := r.update(ctx, func(p *Pointer) error {
 		if err := r.fence(p, r.options.Term); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (r *Registry) SettleEpoch(ctx context.Context, l *plugin.Live) error {
 	})
 	if err == nil {
 		now.sameAs, now.undecided = l.SameAs, l.Undecided // a pin or a reset meanwhile is still to be adopted
-		r.followed.Store(&now)
+		r.adopted.Store(&now)
 	}
 	return err
 }
@@ -313,7 +313,7 @@ func (r *Registry) Retire(ctx context.Context, term uint64) error {
 		return nil
 	})
 	if err == nil {
-		r.followed.Store(&followed{})
+		r.adopted.Store(&adoption{})
 	}
 	return err
 }
