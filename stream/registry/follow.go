@@ -83,8 +83,7 @@ func (f *follower) step(ctx context.Context) {
 	f.task.Within(pause/2 + rand.N(pause))
 }
 
-// poll is CatchUp without waiting for a model to be stored, which may take long. It then only checks that this process
-// still follows what is live.
+// poll is CatchUp, but while a model is stored, which may take long, it only checks that the adopted one is still live.
 func (f *follower) poll(ctx context.Context) error {
 	if f.saving.TryLock() {
 		defer f.saving.Unlock()
@@ -145,10 +144,9 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) error
 // errOutdated reports that a server has not yet replicated what another server has already returned.
 var errOutdated = errors.New("the model store returns the pointer from before its last change")
 
-// checkOutdated returns errOutdated if a pointer is older than one that this process has read or written: its revision
-// is lower, as of a server that does not know the new leader yet, or its term is, as of a former trainer that was
-// suspended. If that lasts for settleTime, the store has lost its last changes, and the pointer is accepted. If the
-// stream was created again, a lower revision is not outdated.
+// checkOutdated returns errOutdated if a pointer is older than one that this process knows: its revision is lower, as
+// of a server that lags, or its term is, as of a former trainer that was suspended. It accepts a pointer that stays so
+// for settleTime, since the store has lost later ones, and a lower revision of a stream that was created again.
 func (r *Registry) checkOutdated(ctx context.Context, p *Pointer, revision uint64) error {
 	newest := r.revision.Load()
 	isOutdated := r.adopted.Load().live != "" && p.Live != "" && p.Term < r.term
@@ -173,8 +171,7 @@ func (r *Registry) checkOutdated(ctx context.Context, p *Pointer, revision uint6
 	return nil
 }
 
-// restore writes a damaged pointer again, with the live version of this process: it is more recent than that of an
-// earlier pointer.
+// restore writes a damaged pointer again, with the live version of this process, which is newer than the history's.
 func (r *Registry) restore(ctx context.Context, now *adoption, damage string) error {
 	r.options.Logger.Error("the model store is damaged; the live model stays in use, and the pointer is written again",
 		"version", now.live, "error", damage)
@@ -275,7 +272,7 @@ type observation[T comparable] struct {
 	since time.Time
 }
 
-// duration records a value, and returns for how long it has been observed without another.
+// duration records a value, and returns for how long no other has been recorded.
 func (o *observation[T]) duration(value T) time.Duration {
 	if o.since.IsZero() || o.value != value {
 		*o = observation[T]{value, time.Now()}

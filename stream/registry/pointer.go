@@ -20,9 +20,8 @@ type Pointer struct {
 
 	// Stream is the input stream that the pipeline's name is bound to; "" where none has claimed it yet, as on core NATS.
 	Stream string `json:"stream,omitempty"`
-	// Term is the term of the lease under which the last model was stored, or with which a new holder sealed the pointer:
-	// a holder of an older one may not write any more. 0: written without a lease. Replaces is the revision that this one
-	// replaces, for diagnosis.
+	// Term is the newest term of a lease under which a trainer wrote: a holder of an older one may not write any more. 0:
+	// there were no leases. Replaces is the revision that this one replaces, for diagnosis.
 	Term     uint64 `json:"term,omitempty"`
 	Replaces uint64 `json:"replaces,omitempty"`
 
@@ -115,8 +114,7 @@ func (p *Pointer) selection() selection {
 	return s
 }
 
-// setLive makes a version the live one, last confirmed at a time. The live version becomes the previous one, and the
-// checkpoint, which belongs to it, is dropped. A reset ends.
+// setLive makes a version the live one. The live version becomes the previous one, without its checkpoint and reset.
 func (p *Pointer) setLive(name string, confirmedAt time.Time) {
 	if v := p.Find(p.Live); v != nil {
 		v.WasReset = false
@@ -230,8 +228,7 @@ func (p *Pointer) Chosen(pipeline string) Chosen {
 	return Chosen{pipeline, p.Live, p.Previous, p.Pin != ""}
 }
 
-// List returns the models that the pointer of a pipeline lists: the versions, oldest first, then the rejected
-// candidates, oldest first.
+// List returns the versions that the pointer of a pipeline lists and then the rejected candidates, each oldest first.
 func (p *Pointer) List(pipeline string) []Listed {
 	out := []Listed{}
 	for _, v := range p.Versions {

@@ -34,11 +34,9 @@ type Options struct {
 	Strict bool             // a damaged pointer or model is an error of Live; else Live continues with what can be read
 	Logger *slog.Logger     // default: no logs
 	Clock  func() time.Time // default time.Now
-	// Term is the term of the lease that this process holds, 0 if it holds none: then it stores nothing. nil: there are
-	// no leases, and every trainer stores.
+	// Term returns the term of this process's lease; 0: it has none, and stores nothing. nil: no leases, all may store.
 	Term func() uint64
-	// BeforePromote, if not nil, is called with a stored version before it goes live, so that replicas can fetch it
-	// first.
+	// BeforePromote, if not nil, is called with a stored version before it goes live, so that replicas fetch it first.
 	BeforePromote func(ctx context.Context, version string)
 	// MaxStaleness is how long a follower may not know what is live; default 10 s. It polls four times as often.
 	MaxStaleness time.Duration
@@ -47,8 +45,7 @@ type Options struct {
 // DefaultMaxStaleness is the default of Options.MaxStaleness.
 const DefaultMaxStaleness = 10 * time.Second
 
-// Registry is the models of one pipeline in a store. Its methods may be called concurrently. [Registry.Live],
-// [Registry.CatchUp] and the methods that write models wait for each other.
+// Registry is the models of one pipeline in a store. Its methods may be called concurrently; Live and Save take turns.
 type Registry struct {
 	*catalog
 
@@ -65,8 +62,7 @@ type Registry struct {
 	confirmedAt latestTime // see ConfirmedAt
 }
 
-// selection is what a pointer selects: the live version, the pinned one, whether the live one was reset, and what is
-// known of its epoch and those before.
+// selection is what a pointer selects: live and pinned version, and whether the live one was reset, with its epochs.
 type selection struct {
 	live, pin         string
 	wasReset          bool
@@ -80,7 +76,7 @@ type adoption struct {
 	confirmedAt time.Time // Pointer.ConfirmedAt of the live version
 }
 
-// New is the registry of one pipeline in a store. It sends no request.
+// New returns the registry of one pipeline in a store. It sends no request.
 func New(s Store, pipeline string, o Options) *Registry {
 	o.Limit = cmp.Or(o.Limit, model.DefaultFileLimit)
 	o.Keep.Versions = cmp.Or(o.Keep.Versions, 20)
@@ -89,7 +85,11 @@ func New(s Store, pipeline string, o Options) *Registry {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	r := &Registry{catalog: &catalog{store: s, pipeline: pipeline, options: o}}
+	hasLeases := o.Term != nil
+	if !hasLeases {
+		o.Term = func() uint64 { return 0 }
+	}
+	r := &Registry{catalog: &catalog{store: s, pipeline: pipeline, options: o, hasLeases: hasLeases}}
 	r.adopted.Store(&adoption{})
 	return r
 }
@@ -106,8 +106,7 @@ func Pipelines(ctx context.Context, s Store) ([]string, error) {
 // Revision is the revision of the newest pointer that this process follows.
 func (r *Registry) Revision() uint64 { return r.revision.Load() }
 
-// GoodAsOf is when the trainer last confirmed a version, as Pointer.ConfirmedAt has it; zero if this process does not
-// use the version.
+// GoodAsOf is Pointer.ConfirmedAt of a version that this process uses; zero if it uses another one.
 func (r *Registry) GoodAsOf(version string) time.Time {
 	if a := r.adopted.Load(); a.live == version {
 		return a.confirmedAt
@@ -115,12 +114,10 @@ func (r *Registry) GoodAsOf(version string) time.Time {
 	return time.Time{}
 }
 
-// ConfirmedAt is when this process last knew that its model is the one that is live in the store, or has comparable
-// outputs. It is no property of a version, as Pointer.ConfirmedAt is.
+// ConfirmedAt is when this process last knew that its outputs are those of the live model in the store, or comparable.
 func (r *Registry) ConfirmedAt() time.Time { return r.confirmedAt.load() }
 
-// latestTime is the latest of the times of events. They are compared by the monotonic clock: the age of the latest
-// stays right when the wall clock is set.
+// latestTime is the latest of the times of events, by the monotonic clock: its age is right after the clock was set.
 type latestTime struct{ at atomic.Pointer[time.Time] }
 
 // load returns the latest time, zero without one.
@@ -206,8 +203,7 @@ func (r *Registry) repair(ctx context.Context) (p *Pointer, c *Choice, why strin
 	return p, c, why, err
 }
 
-// Forget drops the model that Live returned, because this process cannot use it. Follow offers it again, and Problem
-// explains why it is not used.
+// Forget drops the model that Live returned, which this process cannot use. Follow offers it again.
 func (r *Registry) Forget() {
 	r.saving.Lock()
 	defer r.saving.Unlock()

@@ -89,7 +89,7 @@ func nameOf(pipeline string, number int, term uint64, digest string) string {
 	return name + "-" + digest[:8]
 }
 
-// PipelineOf is the pipeline in the name of a version; false if it is not the name of a version.
+// PipelineOf returns the pipeline in the name of a version; "" and false if it is not the name of a version.
 func PipelineOf(version string) (pipeline string, ok bool) {
 	parts := versionForm.FindStringSubmatch(version)
 	if parts == nil {
