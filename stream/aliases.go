@@ -29,6 +29,16 @@ type (
 	Effect        = spec.Effect
 )
 
+// What can be requested of a pipeline, by Engine.Do and to the endpoints of its service, and what they answer.
+type (
+	Endpoint   = operations.Endpoint
+	Request    = operations.Request
+	Message    = operations.Message  // an answer with its headers
+	Messages   = operations.Messages // the limit and the formats of a pipeline's messages
+	Points     = operations.Points   // the answer of the endpoint points
+	PointModel = operations.PointModel
+)
+
 // The roles, the kinds of standby, and what follows when the live model is stale.
 const (
 	RoleAll       = spec.RoleAll

@@ -11,10 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/embedd/embedd/stream/internal/operations"
-	"github.com/embedd/embedd/stream/internal/relay"
-	"github.com/embedd/embedd/stream/internal/replica"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +18,9 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/operations"
+	"github.com/embedd/embedd/stream/internal/relay"
+	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -38,11 +37,9 @@ type Options struct {
 	Clock          func() time.Time // default time.Now
 	// Wait is how long Run tries to open the pipelines while the server does not answer or has no leader yet; 0: once.
 	Wait time.Duration
-	// Reload, if not nil, reads the host's configuration again for Engine.Reload, which replaces the running one. Then
-	// requests to the endpoint reload of each pipeline call it too.
+	// Reload, if not nil, reads the host's configuration again, for Engine.Reload and the endpoint reload of a pipeline.
 	Reload func(ctx context.Context) (*Reload, error)
-	// Opened, if not nil, is called when Run has opened all pipelines and answers requests, before it takes the first
-	// input.
+	// Opened, if not nil, is called when Run has opened all pipelines and answers requests, before it takes any input.
 	Opened func()
 	// Leave closes the connection to a server that has stopped answering, so that the client connects to another one.
 	// Default: Conn.ForceReconnect, which blocks while the server does not accept what is written to it.
@@ -52,30 +49,31 @@ type Options struct {
 	Received func() uint64
 }
 
-// Engine runs pipelines over one connection, which the caller owns.
+// Engine runs pipelines over one connection, which the caller owns. Its methods may be called while Run serves.
 type Engine struct {
-	options       Options
-	log           *slog.Logger
-	metrics       *health.Registry
+	options Options
+	log     *slog.Logger
+	metrics *health.Registry
+	// Durations that tests shorten:
 	drain         time.Duration // drainTimeout
-	serverTimeout time.Duration // how long the server may answer nothing
-	claimLife     time.Duration // see blocks.Blocks; 0: its default
-	watchInterval time.Duration // see deliveries.Watch; 0: its default
+	serverTimeout time.Duration // health.DefaultServerTimeout
+	claimLife     time.Duration // blocks.Blocks.ClaimLife; 0: its default
+	watchInterval time.Duration // deliveries.Watch.Interval; 0: its default
 
 	stores   *replica.Stores
 	state    *natsx.Bucket // nil until a pipeline needs it
+	streams  *natsx.StreamCache
 	activity relay.Activity
 
 	mu      sync.Mutex
-	running []*pipeline
-	isOpen  bool // all of them are
+	running []*pipeline // those that are open; reopen replaces one at its index
 
+	isOpen     atomic.Bool  // Run has opened all pipelines
 	reloading  sync.Mutex   // reloads one after another
 	generation atomic.Int64 // of the configuration, from 1
 
-	conditions map[string]*health.Conditions  // by pipeline
-	histories  map[string]*operations.History // by pipeline
-	streams    *natsx.StreamCache
+	conditions map[string]*health.Conditions  // by name of a pipeline, which may be opened again
+	histories  map[string]*operations.History // the same
 }
 
 // drainTimeout is how long answers that are in progress may take after a stop.
@@ -147,9 +145,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if err != nil || open == nil {
 		return err
 	}
-	e.mu.Lock()
-	e.isOpen = true
-	e.mu.Unlock()
+	e.isOpen.Store(true)
 	err = s.serveAll(ctx, open)
 	if severed.Err() == nil {
 		// Acknowledgements are not confirmed, and a host that closes the connection next must not lose the last of them.
@@ -223,17 +219,16 @@ func (e *Engine) close(timeout time.Duration) {
 	}
 }
 
-// flushTimeout is how long Run waits until the server has received what was sent.
 const flushTimeout = 2 * time.Second
 
-// flush waits until the server has received what was sent. It logs what follows if the server is gone.
-func (e *Engine) flush(otherwise string) {
+// flush waits until the server has received what was sent, for flushTimeout at most. If that fails, it logs the effect.
+func (e *Engine) flush(effect string) {
 	if err := e.options.Conn.FlushTimeout(flushTimeout); err != nil {
-		e.log.Debug(otherwise, "error", err)
+		e.log.Debug(effect, "error", err)
 	}
 }
 
-// updateMetrics updates the metrics that depend on time, every second until ctx is done.
+// updateMetrics updates the metrics that depend on time, every second until ctx is done, and the histories.
 func (e *Engine) updateMetrics(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -30,7 +30,7 @@ type engineRun struct {
 	severed     context.Context // ends when the host closes the connection
 }
 
-// openAll opens the pipelines. It returns none if ctx is done first: then nothing has started, and nothing drains.
+// openAll opens the pipelines. It returns nil and no error if ctx is done first: nothing has started that could drain.
 func (s *engineRun) openAll(ctx context.Context) ([]*pipeline, error) {
 	until := time.Now().Add(s.options.Wait)
 	if err := s.checkLimits(ctx); err != nil {
@@ -80,7 +80,7 @@ func (s *engineRun) checkLimits(ctx context.Context) error {
 	return nil
 }
 
-// open opens a pipeline. After errors that may pass it tries again until a time, or indefinitely if that is zero.
+// open opens a pipeline. After a transient error it tries again, until a time or, if that is zero, until ctx is done.
 func (s *engineRun) open(ctx context.Context, c Pipeline, until time.Time) (p *pipeline, err error) {
 	for attempt := 0; ; attempt++ {
 		err = s.permissions.Guard(ctx, s.permissions.IsServerRequest, func(ctx context.Context) (err error) {
@@ -109,8 +109,7 @@ func (s *engineRun) isTransient(err error) bool {
 		errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
-// pollPerPipeline is how much each pipeline of a process adds to PollInterval: the number of requests a second does not
-// depend on the number of pipelines.
+// pollPerPipeline is what each pipeline adds to PollInterval: the rate of requests does not depend on their number.
 const pollPerPipeline = 20 * time.Millisecond
 
 // openOnce binds the streams of a pipeline, loads what is stored, and starts its stage.
@@ -134,11 +133,11 @@ func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err 
 			p.replica.Close() // a lease that was acquired would keep other replicas from training until it expires
 		}
 	}()
-	if err := p.findDomain(ctx); err != nil {
+	if err := p.setDomain(ctx); err != nil {
 		return nil, err
 	}
 	if c.Stream != "" {
-		if err := p.bind(ctx, s.openState); err != nil {
+		if err := s.bind(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -183,6 +182,17 @@ func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err 
 	return p, nil
 }
 
+// bind finds the streams of a pipeline, opens the state bucket, and creates the consumer.
+func (s *engineRun) bind(ctx context.Context, p *pipeline) error {
+	if err := p.findInput(ctx); err != nil {
+		return err
+	}
+	if err := s.openState(ctx, p); err != nil || p.LearnsFromEdges() {
+		return err
+	}
+	return p.relay.Bind(ctx)
+}
+
 // openState opens the state bucket, which the pipelines of the engine share.
 func (s *engineRun) openState(ctx context.Context, p *pipeline) (err error) {
 	if s.state == nil {
@@ -203,7 +213,7 @@ func (s *engineRun) openState(ctx context.Context, p *pipeline) (err error) {
 }
 
 // serveAll runs the pipelines until ctx is done, or one of them fails.
-func (s *engineRun) serveAll(ctx context.Context, open []*pipeline) (err error) {
+func (s *engineRun) serveAll(ctx context.Context, open []*pipeline) error {
 	server := s.serverMonitor(open)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -212,22 +222,19 @@ func (s *engineRun) serveAll(ctx context.Context, open []*pipeline) (err error) 
 		p.startService(ctx)
 	}
 	if s.options.Reload != nil {
-		subscribed := make(chan struct{})
-		wg.Go(func() { s.answerReloads(ctx, func() { close(subscribed) }) })
-		<-subscribed
+		requests, pipelines := s.subscribeReloads()
+		wg.Go(func() { s.answerReloads(ctx, requests, pipelines) })
 	}
 	if s.options.Opened != nil {
 		s.flush("the server may not know yet which requests are answered")
 		s.options.Opened()
 	}
-	errs := make(chan error, len(open))
+	errs := make([]error, len(open))
 	for i := range open {
 		wg.Go(func() {
-			err := s.serve(ctx, i)
-			if err != nil {
+			if errs[i] = s.serve(ctx, i); errs[i] != nil {
 				cancel() // a pipeline that cannot continue ends the process, so that an operator sees it
 			}
-			errs <- err
 		})
 	}
 	wg.Go(func() { s.updateMetrics(ctx) })
@@ -235,15 +242,10 @@ func (s *engineRun) serveAll(ctx context.Context, open []*pipeline) (err error) 
 		wg.Go(func() { server.Run(ctx) })
 	}
 	wg.Wait()
-	close(errs)
-	for one := range errs {
-		err = errors.Join(err, one)
-	}
-	return err
+	return errors.Join(errs...)
 }
 
-// serve runs one pipeline until ctx is done, and opens it again when its stored schema was reset, or its configuration
-// changes.
+// serve runs one pipeline until ctx is done, and opens it again whenever run returns errReopen.
 func (s *engineRun) serve(ctx context.Context, i int) error {
 	for p := s.pipelines()[i]; ; {
 		err := p.run(ctx, s.severed)

@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/blocks"
 	"github.com/embedd/embedd/stream/internal/deliveries"
@@ -19,31 +22,27 @@ import (
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/service"
-	"github.com/embedd/embedd/stream/internal/training"
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/summaries"
+	"github.com/embedd/embedd/stream/internal/training"
 )
 
 // pipeline is a running pipeline. It composes the hot path, the training path and the election of the trainer.
 type pipeline struct {
 	*scope.Scope
-	relay    *relay.Relay
-	replica  *replica.Replica
-	training *training.Path
-	observer *observe.Observer
-	blocks   *blocks.Blocks
-	watch    *deliveries.Watch
-	draining atomic.Bool
-	service  atomic.Pointer[service.Service] // nil unless it runs
-	// operations are what can be requested of the pipeline.
-	operations *operations.Pipeline
-	configured Pipeline                    // as the host gave it
-	next       atomic.Pointer[replacement] // with which it is to be opened again; nil: with the same configuration
-	generation *atomic.Int64               // of the engine's configuration
-	reopening  context.Context             // done after reopen, which ends run with errReopen once it has drained
-	reopen     func()
+	relay      *relay.Relay
+	replica    *replica.Replica
+	training   *training.Path
+	observer   *observe.Observer
+	blocks     *blocks.Blocks
+	watch      *deliveries.Watch
+	draining   atomic.Bool
+	service    atomic.Pointer[service.Service] // nil unless it runs
+	operations *operations.Pipeline            // what can be requested of it
+	configured Pipeline                        // as the host gave it
+	next       atomic.Pointer[replacement]     // the configuration to open it with again; nil: the same one
+	generation *atomic.Int64                   // of the engine's configuration
+	reopening  context.Context                 // done when it is to be opened again: run drains and returns errReopen
+	reopen     func()                          // ends reopening
 }
 
 // newPipeline composes a pipeline. It opens nothing.
@@ -96,7 +95,7 @@ func (p *pipeline) configureStage(ctx context.Context, isBusy func() bool) error
 	return p.training.BindLabels(ctx)
 }
 
-// loadStored loads the schema and the live model, and decides where training starts.
+// loadStored loads the schema and the live model, and sets where training starts.
 func (p *pipeline) loadStored(ctx context.Context, stores *replica.Stores) (stored replica.Stored, err error) {
 	if err := p.replica.LoadSchema(ctx); err != nil {
 		return stored, err
@@ -118,13 +117,11 @@ func (p *pipeline) loadStored(ctx context.Context, stores *replica.Stores) (stor
 	return stored, nil
 }
 
-// bind finds the streams, and creates the consumer. It creates no stream, because streams have the users' data.
-func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pipeline) error) error {
+// findInput finds the input stream. It creates none, because streams have the users' data: the error is
+// ErrStreamMissing. The input of a pipeline that learns from edges is the stream of their summaries, which it creates.
+func (p *pipeline) findInput(ctx context.Context) error {
 	if p.LearnsFromEdges() {
-		if err := p.blocks.BindHub(ctx); err != nil {
-			return err
-		}
-		return openState(ctx, p)
+		return p.blocks.BindHub(ctx)
 	}
 	input, err := p.JS.Stream(ctx, p.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -134,14 +131,10 @@ func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pi
 		return natsx.ExplainAPIError(err)
 	}
 	p.Input, p.Created = input, input.CachedInfo().Created
-	if err := openState(ctx, p); err != nil {
-		return err
-	}
-	return p.relay.Bind(ctx)
+	return nil
 }
 
-// hasAnswered reports whether a pipeline of this name, or one of its edges, has answered an input, also if its models
-// were deleted since.
+// hasAnswered reports whether a pipeline of this name, or one of its edges, has ever answered an input.
 func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 	switch {
 	case p.Input == nil:
@@ -161,7 +154,7 @@ func (p *pipeline) serviceID() string {
 	return ""
 }
 
-// startService answers requests over NATS until run ends.
+// startService answers requests over NATS until run ends. If it cannot, the pipeline still answers inputs.
 func (p *pipeline) startService(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(p.reopening, cancel)
@@ -173,11 +166,10 @@ func (p *pipeline) startService(ctx context.Context) {
 	p.service.Store(s)
 }
 
-// errReopen is returned by run when what is stored has changed so that the pipeline must be opened again.
+// errReopen is returned by run when the pipeline is to be opened again: its stored schema or its configuration changes.
 var errReopen = errors.New("the pipeline has to be opened again")
 
-// run serves until ctx is done, and then drains: what was pulled is answered and acknowledged, unless severed is done
-// because the connection was closed.
+// run serves until ctx is done, and then answers and acknowledges what was pulled, unless the connection is severed.
 func (p *pipeline) run(ctx, severed context.Context) (err error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -252,8 +244,8 @@ func (p *pipeline) progress() string {
 	return text
 }
 
-// findDomain sets the JetStream domain of a leaf node whose models come from a hub.
-func (p *pipeline) findDomain(ctx context.Context) error {
+// setDomain sets the JetStream domain of a leaf node whose models come from a hub.
+func (p *pipeline) setDomain(ctx context.Context) error {
 	if !p.ModelsFromHub() {
 		return nil
 	}

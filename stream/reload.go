@@ -43,10 +43,10 @@ type Reloaded struct {
 // replacement is the configuration with which a pipeline is about to be opened again.
 type replacement struct {
 	Pipeline
-	opened chan error // receives how that ended: after an error the pipeline runs with the configuration of before
+	opened chan error // receives one value: nil, or the error after which the pipeline runs with its former configuration
 }
 
-// errNoReload is returned where the host has no configuration that could be read again.
+// errNoReload is returned by Engine.Reload without Options.Reload.
 var errNoReload = errors.New("this host does not reload its configuration; restart it")
 
 // Reload reads the configuration again with Options.Reload and replaces the running one: pipelines that change drain,
@@ -102,29 +102,29 @@ func (e *Engine) reload(ctx context.Context) (*Reload, error) {
 	return r, err
 }
 
-// replaceAll opens all of these pipelines again with other configurations, or none.
+// replaceAll opens these pipelines again with other configurations or, if one cannot be, all with their former ones.
 func (e *Engine) replaceAll(ctx context.Context, pipelines []Pipeline) error {
 	changed, err := spec.CheckAll(pipelines)
 	if err != nil {
 		return err
 	}
-	before, next, running := map[int]Pipeline{}, map[int]Pipeline{}, e.pipelines()
+	former, next, running := map[int]Pipeline{}, map[int]Pipeline{}, e.pipelines()
 	for _, p := range changed {
 		i := slices.IndexFunc(running, func(o *pipeline) bool { return o.Name == p.Name })
 		if i < 0 {
 			return fmt.Errorf("no pipeline %s runs; restart to add it", p.Name)
 		}
-		before[i], next[i] = running[i].configured, p
+		former[i], next[i] = running[i].configured, p
 	}
 	failed, err := e.replace(ctx, next)
 	if err != nil && ctx.Err() == nil {
-		maps.DeleteFunc(before, func(i int, _ Pipeline) bool { return failed[i] != nil }) // they run with it already
-		_, _ = e.replace(ctx, before)                                                     // with which they have run
+		maps.DeleteFunc(former, func(i int, _ Pipeline) bool { return failed[i] != nil }) // reopen has returned to it
+		_, _ = e.replace(ctx, former)
 	}
 	return err
 }
 
-// replace opens pipelines again with other configurations, and returns the errors of those that run with the old one.
+// replace opens pipelines again with other configurations, by index. failed has the errors of those that keep theirs.
 func (e *Engine) replace(ctx context.Context, next map[int]Pipeline) (failed map[int]error, err error) {
 	replacements := map[int]*replacement{}
 	e.mu.Lock()
@@ -149,51 +149,56 @@ func (e *Engine) replace(ctx context.Context, next map[int]Pipeline) (failed map
 	return failed, err
 }
 
-// reopen opens a pipeline again: with its next configuration if there is one, and if that fails with the one of before.
-// It tries that until ctx is done, since the pipeline has run with it.
-func (s *engineRun) reopen(ctx context.Context, i int, before *pipeline) (p *pipeline, err error) {
-	next := before.next.Load()
-	var failed error
+// reopen opens a pipeline again after it was closed: with its next configuration if there is one; else, or if that
+// fails, with its former one, which it tries until ctx is done after transient errors.
+func (s *engineRun) reopen(ctx context.Context, i int, closed *pipeline) (p *pipeline, err error) {
+	next := closed.next.Load()
+	var failure error
 	if next != nil {
-		p, failed = s.open(ctx, next.Pipeline, time.Now().Add(s.options.Wait))
+		p, failure = s.open(ctx, next.Pipeline, time.Now().Add(s.options.Wait))
 	}
 	if p == nil {
-		if p, err = s.open(ctx, before.configured, time.Time{}); err != nil {
+		if p, err = s.open(ctx, closed.configured, time.Time{}); err != nil {
 			return nil, err
 		}
 	}
 	p.startService(ctx)
 	s.mu.Lock()
 	s.running[i] = p
-	if later := before.next.Load(); later != next { // a reload began meanwhile
+	if later := closed.next.Load(); later != next { // a reload began meanwhile
 		p.next.Store(later)
 		p.reopen()
 	}
 	s.mu.Unlock()
 	if next != nil {
-		next.opened <- failed
+		next.opened <- failure
 	}
 	return p, nil
 }
 
-// answerReloads answers requests to reload the configuration, at one subject for each pipeline, until ctx is done. It
-// calls subscribed first. The subscriptions are not those of the pipelines' services, which end while a pipeline is
-// opened again.
-func (e *Engine) answerReloads(ctx context.Context, subscribed func()) {
-	requests, pipelines := make(chan *nats.Msg, 16), map[*nats.Subscription]string{}
+// subscribeReloads subscribes to requests to reload the configuration, at one subject for each pipeline, which it
+// returns by subscription. The pipelines' services cannot answer them: they end while a pipeline is opened again.
+func (e *Engine) subscribeReloads() (requests chan *nats.Msg, pipelines map[*nats.Subscription]string) {
+	requests, pipelines = make(chan *nats.Msg, 16), map[*nats.Subscription]string{}
 	for _, p := range e.options.Pipelines {
 		sub, err := e.options.Conn.ChanSubscribe(needs.ServiceSubject(p.Name, "reload"), requests)
 		if err != nil {
 			e.log.Warn("requests to reload the configuration are not answered", "pipeline", p.Name, "error", err)
 			continue
 		}
-		defer sub.Unsubscribe()
 		pipelines[sub] = p.Name
 	}
-	subscribed()
+	return requests, pipelines
+}
+
+// answerReloads answers requests to reload the configuration until ctx is done, and ends their subscriptions.
+func (e *Engine) answerReloads(ctx context.Context, requests chan *nats.Msg, pipelines map[*nats.Subscription]string) {
 	for {
 		select {
 		case <-ctx.Done():
+			for sub := range pipelines {
+				_ = sub.Unsubscribe()
+			}
 			return
 		case msg := <-requests:
 			if !needs.IsInbox(e.options.Conn, msg.Reply) {

@@ -14,18 +14,6 @@ import (
 	"github.com/embedd/embedd/stream/internal/operations"
 )
 
-// Request is a request to a running pipeline, by Engine.Do or to an endpoint of its service.
-type Request = operations.Request
-
-// Points are the answer of the endpoint points.
-type Points = operations.Points
-
-// PointModel is a model of Points.
-type PointModel = operations.PointModel
-
-// Endpoint is what can be requested of a pipeline, by Engine.Do, its service and over HTTP.
-type Endpoint = operations.Endpoint
-
 // Endpoints lists the endpoints of a pipeline.
 func Endpoints() (all []Endpoint) {
 	for _, o := range operations.All {
@@ -34,24 +22,18 @@ func Endpoints() (all []Endpoint) {
 	return all
 }
 
-// RequestTimeout bounds the time that a request takes.
+// RequestTimeout is how long Engine.Do and the service of a pipeline work on a request at most.
 const RequestTimeout = needs.RequestTimeout
 
-// Message is an answer of Engine.Do that is a message, with its headers.
-type Message = operations.Message
-
-// Messages are the limit and the formats of a pipeline's messages.
-type Messages = operations.Messages
-
-// trainerTimeout is how long another replica may take to answer.
+// trainerTimeout is how long the trainer may take to answer, if it is another replica.
 const trainerTimeout = 6 * time.Second
 
 // ErrNoPipeline is returned by Engine.Do if no pipeline of the name is open.
 var ErrNoPipeline = errors.New("no such pipeline")
 
 // Do does in this process what an endpoint of a pipeline's service does: docs/service.md has their names and answers.
-// Only the trainer answers some of them; Do asks it, if it is another replica. The answer is a Message, a
-// json.RawMessage of the trainer, or a value for encoding/json. ErrorCode has the code of an error.
+// Only the trainer answers some of them; Do asks it, if it is another replica. It takes RequestTimeout at most. The
+// answer is a Message, a json.RawMessage of the trainer, or a value for encoding/json. ErrorCode returns a code.
 func (e *Engine) Do(ctx context.Context, pipeline, endpoint string, q Request) (any, error) {
 	o := operations.Find(endpoint)
 	if o == nil {
@@ -70,7 +52,7 @@ func (e *Engine) Do(ctx context.Context, pipeline, endpoint string, q Request) (
 	return answer, err
 }
 
-// find returns the open pipeline of a name.
+// find returns the open pipeline of a name, or ErrNoPipeline.
 func (e *Engine) find(name string) (*pipeline, error) {
 	for _, p := range e.pipelines() {
 		if p.Name == name {

@@ -9,12 +9,9 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// Status returns the state of the pipelines; empty before Run has opened them.
+// Status returns the state of the pipelines; nil before Run has opened them.
 func (e *Engine) Status() []Status {
-	e.mu.Lock()
-	isOpen := e.isOpen
-	e.mu.Unlock()
-	if !isOpen {
+	if !e.isOpen.Load() {
 		return nil
 	}
 	all := e.pipelines()
@@ -25,6 +22,7 @@ func (e *Engine) Status() []Status {
 	return out
 }
 
+// status composes the status from what each part of the pipeline reports.
 func (p *pipeline) status() Status {
 	s := Status{Stage: p.Running.Status(), Contract: p.Running.Contract(), Labels: p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil}
@@ -58,8 +56,7 @@ func (p *pipeline) status() Status {
 	return s
 }
 
-// lag is how many inputs are not answered, as was last seen, and how old the oldest of them is, where this replica
-// asks.
+// lag returns how many inputs wait for an answer, as last inspected or on core NATS here, and the age of the oldest.
 func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	var oldest time.Time
 	known = true

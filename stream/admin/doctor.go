@@ -50,11 +50,8 @@ type Options struct {
 const (
 	// modelChunk is the size of the messages in which the object store keeps models.
 	modelChunk = 128 << 10
-	// maxClockSkew is how far the clocks of server and daemon may differ before the ages of rows and models are
-	// misleading.
+	// maxClockSkew is how far the clocks of server and daemon may differ before ages of rows and models mislead.
 	maxClockSkew = 5 * time.Second
-	// requestTimeout bounds one question to the server.
-	requestTimeout = 5 * time.Second
 )
 
 // The fixes that are verbs.
@@ -99,6 +96,7 @@ func Diagnose(ctx context.Context, o Options) ([]Finding, error) {
 	return d.findings, nil
 }
 
+// diagnosis collects the findings of one call of Diagnose.
 type diagnosis struct {
 	Options
 	js           jetstream.JetStream
@@ -106,7 +104,7 @@ type diagnosis struct {
 	needs        []needs.Need
 	hasJetStream bool
 	domain       string   // of the account
-	maxConsumers int      // of a stream, by the account; 0: any number
+	maxConsumers int      // of a stream, by the account; 0: unlimited
 	plans        []Plan   // of the streams that were found
 	full         []string // streams without room for a consumer, which is reported
 	clockChecked bool
@@ -114,6 +112,7 @@ type diagnosis struct {
 	reported     map[Finding]bool // pipelines share streams
 }
 
+// add adds a finding, once. Without a level it is a fault.
 func (d *diagnosis) add(f Finding) {
 	f.Level = cmp.Or(f.Level, LevelFault)
 	if !d.reported[f] {
@@ -149,24 +148,10 @@ func (d *diagnosis) addFault(check, pipeline string, f *needs.Fault) {
 	d.add(Finding{Check: check, Pipeline: pipeline, Text: f.Text, Fix: f.Fix, Command: f.Command})
 }
 
-// ask sends requests to the server, and ends them as soon as the server denies one.
-func ask[T any](ctx context.Context, p *natsx.PermissionMonitor, requests func(context.Context) (T, error)) (answer T,
-	err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	err = p.Guard(ctx, p.IsServerRequest, func(ctx context.Context) (err error) {
-		answer, err = requests(ctx)
-		return err
-	})
-	return answer, err
-}
-
-// checkServer checks version, JetStream and its limits, and the largest message.
+// checkServer checks the versions of the servers and, where the pipelines use it, JetStream.
 func (d *diagnosis) checkServer(ctx context.Context) {
-	nc := d.Conn
-	payload := needs.ByteText(nc.MaxPayload())
 	var versions []string
-	for _, one := range natsx.KnownServers(nc) {
+	for _, one := range natsx.KnownServers(d.Conn) {
 		if one.Err != nil {
 			d.add(Finding{Check: "server", Level: LevelNote, Text: fmt.Sprintf("the server at %s cannot be reached: %v", one.URL,
 				one.Err), Fix: "start it, or remove it from nats.url"})
@@ -179,24 +164,31 @@ func (d *diagnosis) checkServer(ctx context.Context) {
 		versions = append(versions, one.Version)
 	}
 	if len(versions) > 0 {
-		d.addOK("server", "", "version %s, messages of up to %s", strings.Join(versions, ", "), payload)
+		d.addOK("server", "", "version %s, messages of up to %s", strings.Join(versions, ", "),
+			needs.ByteText(d.Conn.MaxPayload()))
 	}
-	usesJetStream, keeps := false, ""
-	for _, p := range d.Pipelines {
-		usesJetStream = usesJetStream || p.Stream != ""
-		if p.ModelsInServer() {
-			keeps = p.Name
+	if slices.ContainsFunc(d.Pipelines, func(p spec.Pipeline) bool { return p.Stream != "" }) {
+		d.checkPayload()
+		d.checkJetStream(ctx)
+	}
+}
+
+// checkPayload checks that the messages of a model are not too large for the server.
+func (d *diagnosis) checkPayload() {
+	limit := d.Conn.MaxPayload()
+	for _, p := range slices.Backward(d.Pipelines) {
+		if p.ModelsInServer() && limit < modelChunk+natsx.MaxHeaderBytes {
+			d.add(Finding{Check: "payload", Pipeline: p.Name, Text: fmt.Sprintf("the server takes messages of up to %s, and "+
+				"models are stored in chunks of %s: none could be stored", needs.ByteText(limit), needs.ByteText(modelChunk)),
+				Fix: "set max_payload in the server to 1MB or more, or store models in a directory",
+				Key: "pipelines." + p.Name + ".model.store", Value: "./embedd-models"})
+			return
 		}
 	}
-	if !usesJetStream {
-		return
-	}
-	if keeps != "" && nc.MaxPayload() < modelChunk+natsx.MaxHeaderBytes {
-		d.add(Finding{Check: "payload", Pipeline: keeps, Text: fmt.Sprintf("the server takes messages of up to %s, and "+
-			"models are stored in chunks of %s: none could be stored", payload, needs.ByteText(modelChunk)),
-			Fix: "set max_payload in the server to 1MB or more, or store models in a directory",
-			Key: "pipelines." + keeps + ".model.store", Value: "./embedd-models"})
-	}
+}
+
+// checkJetStream checks that the account has JetStream, its limits, and the streams of buckets. It sets hasJetStream.
+func (d *diagnosis) checkJetStream(ctx context.Context) {
 	info, err := ask(ctx, d.permissions, d.js.AccountInfo)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
@@ -217,6 +209,7 @@ func (d *diagnosis) checkServer(ctx context.Context) {
 	d.checkOwnStreams(ctx)
 }
 
+// checkDisk checks how much of the account's storage is used.
 func (d *diagnosis) checkDisk(info *jetstream.AccountInfo) {
 	used, limit := info.Store, info.Limits.MaxStore
 	if limit > 0 && used > uint64(limit)/10*9 {
@@ -227,6 +220,71 @@ func (d *diagnosis) checkDisk(info *jetstream.AccountInfo) {
 	}
 	d.addOK("jetstream", "", "%s stored, %d streams, %d consumers", needs.ByteText(int64(used)), info.Streams,
 		info.Consumers)
+}
+
+// checkPermissions compares the user's permissions with those that a daemon needs, unless the user is a viewer.
+func (d *diagnosis) checkPermissions(p *spec.Pipeline) {
+	if !d.permissions.IsKnown() {
+		d.add(Finding{Check: "permissions", Level: LevelNote,
+			Text: "the user may not ask for its permissions: one that is missing shows when it is needed",
+			Fix:  "allow it to publish on " + natsx.UserInfoSubject})
+		return
+	}
+	// The prefix of reply subjects ends with the role, if it is that of a viewer; the daemon's begins as that does.
+	own := strings.TrimSuffix(d.permissions.InboxPrefix(), ".")
+	common, isViewers := strings.CutSuffix(own, "."+string(needs.RoleViewer))
+	account := Account{APIPrefix: d.APIPrefix, InboxPrefix: common}
+	need := permissionsOf(needs.RoleDaemon, []spec.Pipeline{*p}, d.plans, account)
+	isInbox := func(subject string) bool { return strings.HasPrefix(subject, common+".") }
+	var missing, useful []string
+	for _, subject := range need.Publish {
+		switch {
+		case !d.permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject}):
+		case strings.HasPrefix(subject, natsx.AckPrefix) && d.permissions.MayReply():
+		case strings.Contains(subject, ".GET."): // one of two ways to read a single message
+			useful = append(useful, fmt.Sprintf("publish on %q", subject))
+		default:
+			missing = append(missing, fmt.Sprintf("publish on %q", subject))
+		}
+	}
+	for _, subject := range need.Subscribe {
+		switch {
+		case isInbox(subject) && !isViewers: // the answer to the question for permissions has arrived
+		case !d.permissions.IsDenied(natsx.Permission{Action: natsx.Subscribe, Subject: subject}):
+		case isInbox(subject), subject == p.Subject, subject == p.Labels:
+			missing = append(missing, fmt.Sprintf("subscribe to %q", subject))
+		default: // requests about the pipeline
+			useful = append(useful, fmt.Sprintf("subscribe to %q", subject))
+		}
+	}
+	if len(missing) > 0 && d.isViewer(p, account) {
+		d.addOK("permissions", p.Name, "the user has those of the role viewer; not those of the daemon, which reports "+
+			"itself what its user lacks")
+		return
+	}
+	for _, list := range []struct {
+		level    Level
+		effect   string
+		subjects []string
+	}{{LevelFault, "", missing}, {LevelNote, ", which the pipeline can do without", useful}} {
+		if len(list.subjects) > 0 {
+			d.add(Finding{Check: "permissions", Pipeline: p.Name, Level: list.level, Text: "the user may not " +
+				strings.Join(list.subjects, ", ") + list.effect,
+				Fix: "grant it; the permissions that are needed are printed by", Command: permissionsCommand})
+		}
+	}
+	if len(missing) == 0 {
+		d.addOK("permissions", p.Name, "the user may do what the pipeline needs")
+	}
+}
+
+// isViewer reports whether the user may do what a viewer does, and write nothing that a daemon writes.
+func (d *diagnosis) isViewer(p *spec.Pipeline, a Account) bool {
+	denied := func(subject string) bool {
+		return d.permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject})
+	}
+	return !slices.ContainsFunc(permissionsOf(needs.RoleViewer, []spec.Pipeline{*p}, d.plans, a).Publish, denied) &&
+		denied(p.OutputPattern()) && denied(p.Dead)
 }
 
 // checkPlans reports the warnings of Setup.

@@ -27,20 +27,20 @@ func (d *diagnosis) checkStore(ctx context.Context, p *spec.Pipeline) {
 		return
 	}
 	// Strict changes nothing: a start would repair what it can.
-	live, err := registry.New(store, p.Name, registry.Options{Limit: p.Models.Limit, Strict: true}).Live(ctx)
+	choice, err := registry.New(store, p.Name, registry.Options{Limit: p.Models.Limit, Strict: true}).Live(ctx)
 	switch {
 	case errors.Is(err, registry.ErrDamaged), errors.Is(err, registry.ErrMissing):
 		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "restore the store from a backup; " +
 			"otherwise the daemon continues with the newest version that can be read, or starts without a model"})
 	case err != nil:
 		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "check whether the store answers"})
-	case d.checkName(ctx, p, live.Stream):
-	case live.Live == nil:
+	case d.addNameTaken(ctx, p, choice.Stream):
+	case choice.Live == nil:
 		d.addOK("store", p.Name, "%s, no model yet", store)
 	default:
-		d.addOK("store", p.Name, "%s, live is %s", store, live.Live.Version)
+		d.addOK("store", p.Name, "%s, live is %s", store, choice.Live.Version)
 		if p.LearnsFromEdges() {
-			d.checkWindow(ctx, p, live.Live)
+			d.checkHubWindow(ctx, p, choice.Live)
 		}
 	}
 }
@@ -86,12 +86,9 @@ func (d *diagnosis) openStore(ctx context.Context, p *spec.Pipeline) (store regi
 	return store
 }
 
-// checkName reports a name that belongs to another stream, and returns whether it does.
-func (d *diagnosis) checkName(ctx context.Context, p *spec.Pipeline, bound string) bool {
-	domain := ""
-	if p.ModelsFromHub() {
-		domain = d.domain
-	}
+// addNameTaken reports whether the name of a pipeline belongs to another stream, bound, and adds a finding if so.
+func (d *diagnosis) addNameTaken(ctx context.Context, p *spec.Pipeline, bound string) bool {
+	domain := d.domainOf(p)
 	_, err := ask(ctx, d.permissions, func(ctx context.Context) (any, error) {
 		return nil, needs.CheckName(ctx, d.js, d.permissions, p, domain, bound)
 	})
@@ -103,9 +100,8 @@ func (d *diagnosis) checkName(ctx context.Context, p *spec.Pipeline, bound strin
 	return true
 }
 
-// checkWindow notes that the stream of all edges' summaries has deleted the first ones of the live model's window, as
-// when a busy pipeline shares it with a quiet one.
-func (d *diagnosis) checkWindow(ctx context.Context, p *spec.Pipeline, live *plugin.Live) {
+// checkHubWindow notes that the stream of all edges' summaries has deleted the first ones of the live model's window.
+func (d *diagnosis) checkHubWindow(ctx context.Context, p *spec.Pipeline, live *plugin.Live) {
 	s, err := ask(ctx, d.permissions, func(ctx context.Context) (jetstream.Stream, error) {
 		return d.js.Stream(ctx, summaries.HubStream)
 	})
@@ -155,11 +151,8 @@ func (d *diagnosis) checkConfiguration(ctx context.Context, p *spec.Pipeline) {
 		changes, _, err := compareConfiguration(ctx, d.js, p)
 		return changes, err
 	})
-	if err != nil {
-		if errors.Is(err, natsx.ErrPermissionDenied) {
-			d.addError("configuration", p.Name, err)
-		}
-		return // checkStore and the check of the schema report the others
+	if errors.Is(err, natsx.ErrPermissionDenied) { // checkStore and the check of the schema report the others
+		d.addError("configuration", p.Name, err)
 	}
 	for _, c := range changes {
 		f := Finding{Check: "configuration", Pipeline: p.Name, Level: LevelNote, Text: c.NextText(p.Name),

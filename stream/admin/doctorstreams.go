@@ -130,19 +130,22 @@ func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.St
 	if len(d.findings) == known {
 		d.addOK(n.Purpose, n.Pipeline, "stream %s has %d messages", info.Config.Name, info.State.Msgs)
 	}
-	if n.Partitions == 0 {
-		return s
+	if n.Partitions > 0 {
+		d.checkPartitions(n, &info.Config)
 	}
-	fault := needs.PartitionFault(&spec.Pipeline{Name: n.Pipeline, Subject: n.Subject, Partitions: n.Partitions},
-		&info.Config)
+	return s
+}
+
+// checkPartitions checks that a stream maps the keys of messages to partitions.
+func (d *diagnosis) checkPartitions(n *needs.Need, c *jetstream.StreamConfig) {
+	fault := needs.PartitionFault(&spec.Pipeline{Name: n.Pipeline, Subject: n.Subject, Partitions: n.Partitions}, c)
 	if err := needs.PartitionServer(d.Conn.ConnectedServerVersion()); err != nil {
 		d.add(Finding{Check: "partitions", Pipeline: n.Pipeline, Text: err.Error(), Fix: "upgrade the server"})
 	} else if fault != nil {
 		d.addFault("partitions", n.Pipeline, fault)
 	} else {
-		d.addOK("partitions", n.Pipeline, "stream %s has %d, by key", info.Config.Name, n.Partitions)
+		d.addOK("partitions", n.Pipeline, "stream %s has %d, by key", c.Name, n.Partitions)
 	}
-	return s
 }
 
 // streamOf is the stream that takes a subject.
@@ -264,11 +267,7 @@ func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
 
 // checkConsumer checks the durable consumers of a pipeline.
 func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetstream.Stream) {
-	domain := ""
-	if p.ModelsFromHub() {
-		domain = d.domain
-	}
-	name := needs.ConsumerName(p.Name, domain)
+	name := needs.ConsumerName(p.Name, d.domainOf(p))
 	c, err := ask(ctx, d.permissions, func(ctx context.Context) (jetstream.Consumer, error) {
 		return s.Consumer(ctx, name)
 	})
@@ -300,13 +299,26 @@ func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetst
 			Command: fmt.Sprintf("nats consumer resume %s %s --force", p.Stream, name)})
 		return
 	}
-	unanswered := c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending)
+	unanswered := countUnanswered(c)
 	for _, q := range needs.Partitions(p)[1:] {
 		if c, err := s.Consumer(ctx, q.ConsumerName(name)); err == nil {
-			unanswered += c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending)
+			unanswered += countUnanswered(c)
 		}
 	}
 	d.addOK("consumer", p.Name, "%d messages are not answered", unanswered)
+}
+
+// countUnanswered returns how many messages of a consumer are not acknowledged, delivered or not.
+func countUnanswered(c jetstream.Consumer) uint64 {
+	return c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending)
+}
+
+// domainOf returns the JetStream domain in the names of a pipeline's consumers: that of a leaf node, else none.
+func (d *diagnosis) domainOf(p *spec.Pipeline) string {
+	if p.ModelsFromHub() {
+		return d.domain
+	}
+	return ""
 }
 
 // checkClock compares this machine's clock with the server's, once.

@@ -150,7 +150,7 @@ func (p *planner) planSubject(ctx context.Context, n *needs.Need) error {
 // separate streams: in one, a limit would delete the messages of one for those of another.
 func (p *planner) hasOtherPurpose(n *needs.Need, name string, have *jetstream.StreamConfig) bool {
 	if plan := p.find(name); plan != nil {
-		return plan.purpose != n.Purpose
+		return plan.firstUse != n.Purpose
 	}
 	return have != nil && have.Metadata[streamPurpose] != "" && have.Metadata[streamPurpose] != n.Purpose
 }
@@ -194,6 +194,7 @@ func with(subjects []string, more ...string) []string {
 	return subjects
 }
 
+// addExisting adds the subject of n to the plan of a stream that takes it already.
 func (p *planner) addExisting(n *needs.Need, name string) {
 	plan := p.planOf(n, name)
 	plan.Subjects = with(plan.Subjects, n.Subject)
@@ -204,7 +205,7 @@ func (p *planner) planOf(n *needs.Need, name string) *Plan {
 	if plan := p.find(name); plan != nil {
 		return plan
 	}
-	p.plans = append(p.plans, Plan{Name: name, Exists: true, purpose: n.Purpose})
+	p.plans = append(p.plans, Plan{Name: name, Exists: true, firstUse: n.Purpose})
 	return &p.plans[len(p.plans)-1]
 }
 
@@ -222,8 +223,7 @@ func (p *planner) find(name string) *Plan {
 	return nil
 }
 
-// compareWithHub warns of streams of the hub that take the subjects of a leaf node: the leaf node forwards its
-// messages, and they are stored twice. Setup works without the hub.
+// compareWithHub warns of streams of the hub that store once more what a leaf node forwards, if the hub answers.
 func (p *planner) compareWithHub(ctx context.Context, pipelines []spec.Pipeline) {
 	at := slices.IndexFunc(pipelines, func(p spec.Pipeline) bool { return p.ModelsFromHub() })
 	if p.js == nil || at < 0 {
@@ -303,8 +303,8 @@ const (
 
 var consumerLimitSince = [3]int{2, 15, 0}
 
-// countConsumers warns where the pipelines need more consumers of a stream than it, or its servers, can have.
-func (p *planner) countConsumers(ctx context.Context) error {
+// checkConsumers warns where the pipelines need more consumers of a stream than it, or its servers, can have.
+func (p *planner) checkConsumers(ctx context.Context) error {
 	accountLimit := 0
 	if p.js != nil {
 		if account, err := p.js.AccountInfo(ctx); err == nil {
@@ -317,22 +317,11 @@ func (p *planner) countConsumers(ctx context.Context) error {
 		if plan.Bucket || plan.conflict {
 			continue
 		}
-		count, durable := 0, 0
-		owners := map[string]bool{}
-		for _, n := range p.needs {
-			if n.Kind == needs.Consumer && (n.Stream == plan.Name ||
-				n.Stream == "" && wildcard.CoveredBy(n.Subject, plan.Subjects)) {
-				count++
-				owners[n.Pipeline] = true
-				if n.Durable {
-					durable++
-				}
-			}
-		}
+		count, durable, owners := p.consumersOf(plan)
 		if count == 0 {
 			continue
 		}
-		limit, others, err := p.consumerLimit(ctx, plan, owners, accountLimit, count)
+		limit, others, err := p.consumerLimit(ctx, plan, count, owners, accountLimit)
 		if err != nil {
 			return err
 		}
@@ -403,11 +392,26 @@ func (p *Plan) addConsumerWarning(text string) {
 	p.ConsumerWarning = strings.TrimPrefix(p.ConsumerWarning+"; "+text, "; ")
 }
 
-// consumerLimit returns how many consumers a stream may have, 0: any number, and how many it has of others than the
-// owners.
-func (p *planner) consumerLimit(ctx context.Context, plan *Plan, owners map[string]bool, accountLimit,
-	count int) (limit,
-	others int, err error) {
+// consumersOf returns how many consumers of a stream the pipelines need, how many durable ones, and which pipelines.
+func (p *planner) consumersOf(plan *Plan) (count, durable int, owners map[string]bool) {
+	owners = map[string]bool{}
+	for _, n := range p.needs {
+		if n.Kind == needs.Consumer && (n.Stream == plan.Name ||
+			n.Stream == "" && wildcard.CoveredBy(n.Subject, plan.Subjects)) {
+			count++
+			owners[n.Pipeline] = true
+			if n.Durable {
+				durable++
+			}
+		}
+	}
+	return count, durable, owners
+}
+
+// consumerLimit returns how many consumers a stream may have (0: any number), and how many it has of others than the
+// owners, which it leaves at 0 if count more fit in any case. accountLimit is the limit of the account; 0: none.
+func (p *planner) consumerLimit(ctx context.Context, plan *Plan, count int, owners map[string]bool,
+	accountLimit int) (limit, others int, err error) {
 	limit = accountLimit
 	if limit <= 0 && p.js != nil && !needs.OlderServer(p.js.Conn().ConnectedServerVersion(), consumerLimitSince) {
 		limit = maxStreamConsumers
@@ -440,9 +444,6 @@ func (p *planner) consumerLimit(ctx context.Context, plan *Plan, owners map[stri
 // compareReplicas plans to raise what has fewer replicas than requested, and warns where that is not for Setup to do,
 // and where a bucket has fewer replicas than a stream: its state would be lost with one server, and the messages not.
 func (p *planner) compareReplicas(ctx context.Context, requested int) error {
-	if p.js == nil {
-		return nil
-	}
 	most := requested
 	for i := range p.plans {
 		plan := &p.plans[i]
@@ -460,7 +461,7 @@ func (p *planner) compareReplicas(ctx context.Context, requested int) error {
 		plan := &p.plans[i]
 		switch {
 		case plan.Replicas == 0 || plan.Replicas >= most:
-		case (plan.Bucket || plan.bySetup) && plan.Replicas < requested:
+		case (plan.Bucket || plan.isFromSetup) && plan.Replicas < requested:
 			plan.RaisesReplicas = true
 		case plan.Bucket:
 			plan.Warning = fmt.Sprintf("bucket %s has %s and a stream of the pipelines has %d: the failure of one server can "+
@@ -494,7 +495,7 @@ func (p *planner) readReplicas(ctx context.Context, plan *Plan) error {
 		if n := max(c.Replicas, 1); plan.Replicas == 0 || n < plan.Replicas {
 			plan.Replicas = n
 		}
-		plan.bySetup = c.Metadata[createdBySetup] != ""
+		plan.isFromSetup = c.Metadata[createdBySetup] != ""
 	}
 	return nil
 }
@@ -518,8 +519,7 @@ func (p *planner) compareSubjects(ctx context.Context) error {
 	return nil
 }
 
-// otherSubjects returns the warning about a stream, "" if it stores answers alone, or none. A wildcard that covers
-// answers counts as theirs.
+// otherSubjects returns the warning about a stream that stores answers and other subjects than wildcards over answers.
 func otherSubjects(all []needs.Need, stream string, subjects []string) string {
 	var answers, others []string
 	for _, n := range all {

@@ -54,8 +54,7 @@ type SubjectClaims struct {
 type Account struct{ APIPrefix, InboxPrefix string }
 
 // PermissionsOf lists the least permissions of each role, for pipelines whose streams are named in the plans of Setup.
-// A daemon with those of its role cannot create streams and buckets, and its connection has the prefix of
-// [InboxPrefix].
+// A daemon with those of its role cannot create streams and buckets. Its connection needs the prefix of [InboxPrefix].
 func PermissionsOf(pipelines []spec.Pipeline, plans []Plan, a Account) (out []Permissions) {
 	all := needs.For(needs.Config{Pipelines: pipelines, APIPrefix: a.APIPrefix, StreamOf: streamIn(plans)})
 	for _, r := range needs.Roles {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,7 +12,6 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/schema"
 	"github.com/embedd/embedd/stream/internal/statestore"
-	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -31,8 +28,7 @@ type Schema struct {
 
 // The errors of ReadSchema and PlanSchemaReset that a caller may want to distinguish.
 var (
-	// ErrSchemaElsewhere is returned for a pipeline whose schema is not its own to change: that of a hub, of edges, or of
-	// a model file.
+	// ErrSchemaElsewhere is returned for a pipeline that has the schema of a hub, of edges, or of a model file.
 	ErrSchemaElsewhere = errors.New("the schema is decided elsewhere")
 	// ErrSchemaNotStored is returned for a pipeline on core NATS without a directory of models: each start counts again.
 	ErrSchemaNotStored = errors.New("the schema is not stored")
@@ -46,17 +42,22 @@ func ReadSchema(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (S
 		contract, err := p.Stage.Spec.ContractOf(m.Features())
 		return schemaOf(p.Name, schema.Record{Contract: contract}), err
 	}
-	return guard(ctx, js, "reading the schema", p.Name, func(ctx context.Context) (s Schema, err error) {
-		store, err := schemaStore(ctx, js, &p, false)
-		if errors.Is(err, jetstream.ErrBucketNotFound) { // the daemon creates it
-			return schemaOf(p.Name, schema.Record{Generation: 1}), nil
-		}
-		if err != nil {
-			return s, err
-		}
-		record, _, err := store.Read(ctx)
+	return guard(ctx, js, "reading the schema", p.Name, func(ctx context.Context) (Schema, error) {
+		record, err := readSchema(ctx, js, &p)
 		return schemaOf(p.Name, record), err
 	})
+}
+
+// readSchema reads the stored schema of a pipeline: without a contract before the first start.
+func readSchema(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) (record schema.Record, err error) {
+	store, err := schemaStore(ctx, js, p)
+	if errors.Is(err, jetstream.ErrBucketNotFound) { // the daemon creates it
+		return schema.Record{Generation: 1}, nil
+	}
+	if err == nil {
+		record, _, err = store.Read(ctx)
+	}
+	return record, err
 }
 
 func schemaOf(pipeline string, r schema.Record) Schema {
@@ -64,7 +65,7 @@ func schemaOf(pipeline string, r schema.Record) Schema {
 		After: r.After}
 }
 
-// SchemaReset is a reset that has been planned and not applied.
+// SchemaReset is a reset of the schema that has been planned and not applied.
 type SchemaReset struct {
 	Pipeline spec.Pipeline
 	Before   Schema // what is stored; without a contract while it is counted, or where it cannot be read
@@ -88,7 +89,7 @@ func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipelin
 	return guard(ctx, js, "resetting the schema", p.Name, func(ctx context.Context) (*SchemaReset, error) {
 		r := &SchemaReset{Pipeline: p}
 		r.Contract, _ = p.Stage.Spec.Contract()
-		store, err := schemaStore(ctx, js, &p, false)
+		store, err := schemaStore(ctx, js, &p)
 		if err == nil {
 			err = checkUnpinned(ctx, js, &p)
 		}
@@ -119,7 +120,13 @@ func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipelin
 func (r *SchemaReset) Apply(ctx context.Context, js jetstream.JetStream) (Schema, error) {
 	p := &r.Pipeline
 	return guard(ctx, js, "resetting the schema", p.Name, func(ctx context.Context) (s Schema, err error) {
-		store, err := schemaStore(ctx, js, p, true)
+		store, err := schemaStore(ctx, js, p)
+		if errors.Is(err, jetstream.ErrBucketNotFound) {
+			var bucket *natsx.Bucket
+			if bucket, err = statestore.Open(ctx, js, p.Models.Replicas); err == nil {
+				store = schema.In(bucket, p.Name)
+			}
+		}
 		if err != nil {
 			return s, err
 		}
@@ -128,8 +135,8 @@ func (r *SchemaReset) Apply(ctx context.Context, js jetstream.JetStream) (Schema
 	})
 }
 
-// schemaStore opens the store of a pipeline's schema, and with create its bucket where it is missing.
-func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, create bool) (*schema.Store, error) {
+// schemaStore opens the store of a pipeline's schema; before the first start the error may be ErrBucketNotFound.
+func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) (*schema.Store, error) {
 	switch {
 	case p.ModelsFromHub():
 		return nil, fmt.Errorf("the models come from the hub (JetStream domain %s), which decides their schema: use "+
@@ -141,69 +148,18 @@ func schemaStore(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline, 
 		return schema.Directory(p.Models.Directory, p.Name), nil
 	}
 	bucket, err := natsx.OpenBucketByKey(ctx, js, statestore.Bucket)
-	if create && errors.Is(err, jetstream.ErrBucketNotFound) {
-		bucket, err = statestore.Open(ctx, js, p.Models.Replicas)
-	}
 	if err != nil {
 		return nil, err
 	}
 	return schema.In(bucket, p.Name), nil
 }
 
-// modelsOf returns the models of a pipeline; nil where none are stored, or no store exists yet.
-func modelsOf(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) (*registry.Registry, error) {
-	var store registry.Store
-	var err error
-	switch dir := p.Models.Directory; {
-	case p.Models.None || p.Stage.Fixed != nil || p.ModelsFromHub() || p.Stream == "" && dir == "":
-		return nil, nil
-	case dir != "":
-		if _, err := os.Stat(filepath.Join(dir, p.Name)); errors.Is(err, os.ErrNotExist) {
-			return nil, nil
-		}
-		store, err = registry.Directory(dir)
-	default:
-		store, err = registry.JetStream(ctx, js)
-	}
-	if errors.Is(err, registry.ErrMissing) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return registry.New(store, p.Name, registry.Options{}), nil
-}
-
 // checkUnpinned refuses a pipeline whose live model is pinned: the daemon would not open it with another schema.
 func checkUnpinned(ctx context.Context, js jetstream.JetStream, p *spec.Pipeline) error {
-	models, err := modelsOf(ctx, js, p)
-	if models == nil || err != nil {
-		return err
-	}
-	pointer, err := models.Pointer(ctx)
-	if err != nil {
-		return err
-	}
-	if pointer.Pin != "" {
-		return fmt.Errorf("model %s is pinned, and would never answer under another schema: 'embedd model unpin %s' first "+
+	pointer, err := pointerOf(ctx, js, p)
+	if err == nil && pointer.Pin != "" {
+		err = fmt.Errorf("model %s is pinned, and would never answer under another schema: 'embedd model unpin %s' first "+
 			"(%w)", pointer.Pin, p.Name, ErrSchemaPinned)
 	}
-	return nil
-}
-
-// guard sends requests to the server as ask does. Its error names what could not be done, as in "reading the schema",
-// with which pipeline, and names the permission that is denied. js may be nil: the requests send none.
-func guard[T any](ctx context.Context, js jetstream.JetStream, what, pipeline string,
-	requests func(context.Context) (T, error)) (answer T, err error) {
-	if js == nil {
-		answer, err = requests(ctx)
-	} else {
-		permissions := natsx.MonitorPermissions(js.Conn())
-		defer permissions.Stop()
-		answer, err = ask(ctx, permissions, requests)
-	}
-	if err != nil {
-		return answer, fmt.Errorf("%s of pipeline %s: %w", what, pipeline, natsx.ExplainAPIError(err))
-	}
-	return answer, nil
+	return err
 }

@@ -1,6 +1,5 @@
-// Package admin manages what pipelines need in a server: it creates streams and buckets (Setup), lists permissions
-// (PermissionsOf), examines server and configuration (Diagnose), and resets models and schemas. It needs no running
-// engine.
+// Package admin manages what pipelines need in a server, without an engine: it creates streams and buckets (Setup),
+// lists permissions (PermissionsOf), examines server and configuration (Diagnose), and resets models and schemas.
 package admin
 
 import (
@@ -24,8 +23,7 @@ type Plan struct {
 	Purpose  string   // what a bucket holds, as in "model store"
 	Subjects []string // that a stream takes, or would; of the stream of all edges' summaries, the edges that it lacks
 	Exists   bool     // it has all subjects that the pipelines need
-	// Outdated: it exists, belongs to embedd or was created by Setup, and lacks some of Subjects or has another size
-	// limit.
+	// Outdated: it exists, Setup may change it, and it lacks some of Subjects or has another size limit.
 	Outdated bool
 	Limit    bool   // it is no stream, but a limit of the account or the server: Problem is why that is too low
 	Problem  string // why it can neither be used nor created, with the fix; or ""
@@ -40,10 +38,10 @@ type Plan struct {
 	// Created: Setup has created it now. Changed: it has changed what exists.
 	Created, Changed bool
 
-	purpose  string     // of the first need that it serves
-	bySetup  bool       // its metadata says that Setup created it
-	conflict bool       // the problem is that another stream takes the subject
-	need     needs.Need // of a bucket
+	firstUse    string     // needs.Need.Purpose of the first need that a stream serves
+	isFromSetup bool       // its metadata says that Setup created it
+	conflict    bool       // the problem is that another stream takes the subject
+	need        needs.Need // of a bucket
 
 	// Transform is the subject transform that the stream lacks for input.partitions; nil: none.
 	Transform *jetstream.SubjectTransformConfig
@@ -52,8 +50,7 @@ type Plan struct {
 // DefaultDuplicates is the duplicate window of the streams that Setup creates.
 const DefaultDuplicates = 2 * time.Minute
 
-// Streams are the limits of the streams that Setup creates, with file storage and limits retention. Zero fields mean no
-// limit, and the defaults.
+// Streams are the limits of the streams that Setup creates, with file storage and limits retention; 0: no limit.
 type Streams struct {
 	MaxBytes   int64
 	MaxAge     time.Duration
@@ -87,7 +84,7 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 		p.planBuckets,
 		func(ctx context.Context) error { return p.compareReplicas(ctx, s.Replicas) },
 		p.compareSubjects,
-		p.countConsumers,
+		p.checkConsumers,
 		p.checkLimits,
 	} {
 		if err := step(ctx); err != nil {
@@ -124,9 +121,8 @@ func (s Streams) create(ctx context.Context, js jetstream.JetStream, plan *Plan)
 		return addSubjects(ctx, js, plan)
 	}
 	c := jetstream.StreamConfig{Name: plan.Name, Subjects: plan.Subjects, Storage: jetstream.FileStorage,
-		SubjectTransform: plan.Transform, Duplicates: s.Duplicates, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes,
-		Metadata: map[string]string{createdBySetup: "1", streamPurpose: plan.purpose}}
-	c.Duplicates = cmp.Or(c.Duplicates, DefaultDuplicates)
+		SubjectTransform: plan.Transform, Duplicates: cmp.Or(s.Duplicates, DefaultDuplicates), MaxAge: s.MaxAge,
+		MaxBytes: s.MaxBytes, Metadata: map[string]string{createdBySetup: "1", streamPurpose: plan.firstUse}}
 	if c.MaxAge > 0 {
 		c.Duplicates = min(c.Duplicates, c.MaxAge) // the server allows no longer one
 	}

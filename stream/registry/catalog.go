@@ -15,10 +15,11 @@ import (
 
 // catalog is what is stored of one pipeline: its pointer, and the models that it lists.
 type catalog struct {
-	store    Store
-	pipeline string
-	options  Options
-	revision atomic.Uint64 // of the newest pointer that this process wrote or follows
+	store     Store
+	pipeline  string
+	options   Options
+	hasLeases bool          // of trainers; else each of them may write
+	revision  atomic.Uint64 // of the newest pointer that this process wrote or follows
 
 	prefetched atomic.Pointer[cachedModel] // before it is live
 	origin     atomic.Pointer[cachedModel] // the first model of the epoch
@@ -30,7 +31,7 @@ func (c *catalog) Pointer(ctx context.Context) (*Pointer, error) {
 	return p, err
 }
 
-// read reads the pointer, and rebuilds one that cannot be read.
+// read returns the pointer and its revision, also with ErrNewer. It rebuilds a pointer that cannot be read, in memory.
 func (c *catalog) read(ctx context.Context) (*Pointer, uint64, error) {
 	value, revision, err := c.store.load(ctx, c.pipeline)
 	if err != nil {
@@ -57,6 +58,7 @@ func (c *catalog) find(ctx context.Context, version string) (*Pointer, *Version,
 	return p, v, err
 }
 
+// versionIn finds a version in a pointer. The error is ErrMissing if the pointer does not list it.
 func (c *catalog) versionIn(p *Pointer, version string) (*Version, error) {
 	if v := p.Find(version); v != nil {
 		return v, nil
@@ -68,8 +70,8 @@ func (c *catalog) versionIn(p *Pointer, version string) (*Version, error) {
 // maxConflicts is how often a change is retried while other processes write the pointer.
 const maxConflicts = 20
 
-// update changes the pointer by compare-and-set, and returns what is stored then. change may be called more than once;
-// if it returns errUnchanged, nothing is written.
+// update changes the pointer by compare-and-set, and returns what is stored then. After a conflict it calls change
+// again with the new pointer. If change returns errUnchanged, update writes nothing and succeeds.
 func (c *catalog) update(ctx context.Context, change func(*Pointer) error) (*Pointer, error) {
 	for attempt := 0; ; attempt++ {
 		p, revision, err := c.read(ctx)
@@ -104,30 +106,29 @@ const (
 	writeWait = 5 * time.Second
 )
 
-// write writes the pointer if its revision is still the given one. A write that was not confirmed may have been stored.
-// Repeating it would then fail with a conflict, so write reads the pointer before it tries again.
+// write writes the pointer if its revision is still the given one; else the error is ErrConflict. A write that was not
+// confirmed may be stored, and would conflict with itself when it is repeated: write reads the pointer before.
 func (c *catalog) write(ctx context.Context, value []byte, revision uint64) (uint64, error) {
 	for attempt := 0; ; attempt++ {
 		within, cancel := context.WithTimeout(ctx, writeWait)
-		next, err := c.store.compareAndSet(within, c.pipeline, value, revision)
+		written, err := c.store.compareAndSet(within, c.pipeline, value, revision)
 		cancel()
-		isFirst := errors.Is(err, natsx.ErrConflict) && attempt == 0
-		if err == nil || isFirst || attempt == maxRewrites || !natsx.Sleep(ctx, 20*time.Millisecond<<attempt) {
-			return next, err
+		isConflict := errors.Is(err, natsx.ErrConflict) && attempt == 0
+		if err == nil || isConflict || attempt == maxRewrites || !natsx.Sleep(ctx, 20*time.Millisecond<<attempt) {
+			return written, err
 		}
-		stored, at, errRead := c.store.load(ctx, c.pipeline)
-		if errRead != nil || at == revision {
+		stored, newest, errRead := c.store.load(ctx, c.pipeline)
+		if errRead != nil || newest == revision {
 			continue
 		}
 		if !bytes.Equal(stored, value) {
 			return 0, natsx.ErrConflict
 		}
-		return at, nil
+		return newest, nil
 	}
 }
 
-// encode encodes the pointer. If it exceeds the server's payload limit, the checkpoint is left out: a restart without
-// one reads more rows and loses nothing.
+// encode encodes the pointer, without the checkpoint if it is too large for the server: a restart then reads more rows.
 func (c *catalog) encode(p *Pointer) ([]byte, error) {
 	p.Format = Format
 	limit := c.store.maxPointerBytes()
@@ -145,18 +146,18 @@ func (c *catalog) encode(p *Pointer) ([]byte, error) {
 	return value, err
 }
 
-// rebuild replaces a pointer that cannot be read, or is gone while models are there: a pipeline answers with an older
-// model rather than not at all, and reports it. It is the newest earlier pointer that can be read, with the other
-// models added to its list. Without one it is built from the models alone, and the newest that can be read is live.
+// rebuild returns a pointer in place of one that cannot be read because of cause, or that is gone (cause is nil) while
+// models are stored: a pipeline answers with an older model rather than not at all, and reports it. It is the newest
+// earlier pointer that can be read, with all models, or is built from the models: the newest readable one is live then.
 func (c *catalog) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 	there, err := c.store.versions(ctx, c.pipeline)
 	if err != nil {
 		return nil, fmt.Errorf("listing the models of %s (%s): %w", c.pipeline, c.store, err)
 	}
-	if cause == nil && len(there) == 0 {
-		return &Pointer{Format: Format}, nil
-	}
 	if cause == nil {
+		if len(there) == 0 {
+			return &Pointer{Format: Format}, nil // of a new pipeline
+		}
 		cause = errors.New("it is gone")
 	}
 	older, err := c.store.history(ctx, c.pipeline)
@@ -170,6 +171,27 @@ func (c *catalog) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 			break
 		}
 	}
+	if err := c.addUnlisted(ctx, p, there); err != nil {
+		return nil, err
+	}
+	if p.rebuilt {
+		// The epochs that were used are unknown; the seconds since 1970 are a higher number.
+		p.Epochs = max(p.Epochs, int(c.options.Clock().Unix()))
+		how = "no version can be read, and a first model is fitted"
+		for _, v := range p.Versions {
+			if !v.Damaged {
+				p.setLive(v.Name, v.Created)
+				how = "the newest version that can be read is used"
+			}
+		}
+	}
+	p.damage = fmt.Sprintf("the pointer to the models of %s (%s) cannot be read: %v; %s; `embedd model ls %s` shows the "+
+		"versions, `embedd model rollback VERSION` chooses another", c.pipeline, c.store, cause, how, c.pipeline)
+	return p, nil
+}
+
+// addUnlisted adds the stored models that a pointer does not list, with what the models say of themselves.
+func (c *catalog) addUnlisted(ctx context.Context, p *Pointer, there []storedModel) error {
 	for _, one := range there {
 		if p.Find(one.name) != nil {
 			continue
@@ -177,7 +199,7 @@ func (c *catalog) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 		v := Version{Name: one.name, Created: one.time, Size: one.size}
 		m, err := c.get(ctx, v)
 		if err != nil && !isUnreadable(err) {
-			return nil, err
+			return err
 		}
 		if v.Damaged = err != nil; !v.Damaged {
 			v.describe(m)
@@ -187,18 +209,5 @@ func (c *catalog) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 		p.Number, p.Epochs = max(p.Number, numberOf(v.Name)), max(p.Epochs, v.Epoch)
 	}
 	slices.SortFunc(p.Versions, func(a, b Version) int { return numberOf(a.Name) - numberOf(b.Name) })
-	if p.rebuilt {
-		// The epochs that were used are unknown; the seconds since 1970 are a higher number.
-		p.Epochs = max(p.Epochs, int(c.options.Clock().Unix()))
-		how = "no version can be read, and a first model is fitted"
-		for _, v := range p.Versions {
-			if !v.Damaged {
-				p.choose(v.Name, v.Created)
-				how = "the newest version that can be read is used"
-			}
-		}
-	}
-	p.damage = fmt.Sprintf("the pointer to the models of %s (%s) cannot be read: %v; %s; `embedd model ls %s` shows the "+
-		"versions, `embedd model rollback VERSION` chooses another", c.pipeline, c.store, cause, how, c.pipeline)
-	return p, nil
+	return nil
 }

@@ -19,8 +19,7 @@ import (
 )
 
 // directory is the store in files: a directory for each pipeline with a file for each version, and the pointer, whose
-// revision is in its file name. A writer of the pointer holds a file lock, which the system releases if it crashes.
-// Readers need no lock.
+// revision is in its file name. A writer of the pointer holds a file lock; readers need none.
 type directory struct{ path string }
 
 const (
@@ -89,23 +88,23 @@ func (d *directory) entries(pipeline string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-func (d *directory) versions(_ context.Context, pipeline string) (out []stored, err error) {
+func (d *directory) versions(_ context.Context, pipeline string) (out []storedModel, err error) {
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {
 		name, isModel := strings.CutSuffix(e.Name(), modelEnd)
 		info, gone := e.Info()
-		if of, ok := PipelineOf(name); gone == nil && isModel && ok && of == pipeline {
-			out = append(out, stored{name, info.ModTime(), info.Size()})
+		if of, _ := PipelineOf(name); gone == nil && isModel && of == pipeline {
+			out = append(out, storedModel{name, info.ModTime(), info.Size()})
 		}
 	}
 	return out, err
 }
 
-func (d *directory) tidy(_ context.Context, pipeline string, older time.Duration) error {
+func (d *directory) tidy(_ context.Context, pipeline string, maxIdle time.Duration) error {
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {
 		info, gone := e.Info()
-		if gone == nil && strings.HasPrefix(e.Name(), durable.Temporary) && time.Since(info.ModTime()) > older {
+		if gone == nil && strings.HasPrefix(e.Name(), durable.Temporary) && time.Since(info.ModTime()) > maxIdle {
 			err = errors.Join(err, os.Remove(filepath.Join(d.path, pipeline, e.Name())))
 		}
 	}
@@ -144,8 +143,7 @@ func (d *directory) load(_ context.Context, pipeline string) (value []byte, newe
 	}
 }
 
-// readPointer reads at most maxPointer bytes of a stored pointer. A longer file is not one of this program's, and what
-// is read of it counts as damaged.
+// readPointer reads at most maxPointer bytes of a stored pointer: a longer file is not this program's, and damaged.
 func (d *directory) readPointer(pipeline string, revision uint64) ([]byte, error) {
 	file, err := os.Open(d.pointerFile(pipeline, revision))
 	if err != nil {

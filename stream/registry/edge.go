@@ -21,8 +21,8 @@ type Edge struct {
 	*jetStream // the mirrors
 	hub        *jetStream
 	domain     string
-	answeredAt latest   // see HubAnsweredAt
-	answers    sync.Map // by pipeline, the entry that the hub answered last: a mirror may be behind it
+	answeredAt latestTime // see HubAnsweredAt
+	answers    sync.Map   // by pipeline, the entry that the hub answered last: a mirror may be behind it
 }
 
 // entry is a pointer as it was read.
@@ -34,8 +34,7 @@ type entry struct {
 // hubWait is how long the hub may take to answer. A leaf node that is disconnected fails at once.
 const hubWait = 2 * time.Second
 
-// MissingMirrors are the mirrors of a hub's buckets that do not exist. A stream of the name that is no mirror is an
-// error.
+// MissingMirrors returns the streams of a hub's buckets that have no mirror; ErrNoMirror if a name is that of another.
 func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) (missing []string, err error) {
 	for _, name := range Streams() {
 		s, err := js.Stream(ctx, name)
@@ -55,10 +54,10 @@ func MissingMirrors(ctx context.Context, js jetstream.JetStream, domain string) 
 	return missing, nil
 }
 
-// CreateEdge is the store of a leaf node whose hub has the models. It creates missing mirrors with a number of
-// replicas (see natsx.WithReplicas). The hub need not answer.
+// CreateEdge opens the store of a leaf node whose hub has the models. It creates missing mirrors with a number of
+// replicas (see natsx.WithReplicas). The hub need not answer. The error is ErrNoMirror if the leaf node has a store.
 func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, replicas int) (*Edge, error) {
-	create := func(ctx context.Context) error { return makeMirrors(ctx, js, domain, replicas) }
+	create := func(ctx context.Context) error { return createMirrors(ctx, js, domain, replicas) }
 	if err := create(ctx); err != nil {
 		return nil, err
 	}
@@ -74,7 +73,7 @@ func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, repl
 		streams: natsx.NewStreamCache()}}, nil
 }
 
-func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, replicas int) error {
+func createMirrors(ctx context.Context, js jetstream.JetStream, domain string, replicas int) error {
 	missing, err := MissingMirrors(ctx, js, domain)
 	if err != nil {
 		return err
@@ -109,9 +108,9 @@ func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revisio
 		return value, revision, nil
 	}
 	value, revision, err = e.jetStream.load(ctx, pipeline)
-	last, _ := e.answers.Load(pipeline)
-	if had, _ := last.(entry); had.revision > 0 && (err != nil || had.revision > revision) {
-		return had.value, had.revision, nil
+	answered, _ := e.answers.Load(pipeline)
+	if last, _ := answered.(entry); last.revision > 0 && (err != nil || last.revision > revision) {
+		return last.value, last.revision, nil
 	}
 	return value, revision, err
 }
@@ -154,31 +153,29 @@ func (e *Edge) put(_ context.Context, _, version string, _ []byte) error {
 	return fmt.Errorf("version %s: models are stored at the hub (domain %s) alone", version, e.domain)
 }
 
-// Deleting an object here would publish on subjects of the hub.
+// remove and tidy delete nothing, since that would publish on subjects of the hub.
 func (e *Edge) remove(context.Context, string, string) error      { return nil }
 func (e *Edge) tidy(context.Context, string, time.Duration) error { return nil }
 
 // versions returns those at the hub, none while it is unreachable: the mirror of the models may be ahead of the mirror
-// of the pointers. It does not hide an error of a hub that has answered just now: without its models the pointer would
-// count as that of a pipeline without any.
-func (e *Edge) versions(ctx context.Context, pipeline string) ([]stored, error) {
+// of the pointers. A hub that has answered just now returns its error: without models the pipeline would count as new.
+func (e *Edge) versions(ctx context.Context, pipeline string) ([]storedModel, error) {
 	if time.Since(e.HubAnsweredAt()) > hubWait {
 		return nil, nil
 	}
 	return e.hub.versions(ctx, pipeline)
 }
 
-// Sweep deletes from the mirror the versions that the hub has deleted, which a mirror keeps. If the pipeline has no
-// model at the hub, it deletes nothing.
+// Sweep deletes from the mirror what the hub has deleted, unless the hub has no model of the pipeline or no answer.
 func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
-	mirrored, err := e.jetStream.names(ctx, isOf(pipeline))
+	mirrored, err := e.jetStream.names(ctx, pipeline)
 	if err != nil {
 		return err
 	}
 	// One request: on a slow link there is no time for one for each version.
 	within, cancel := context.WithTimeout(ctx, hubWait)
 	defer cancel()
-	there, err := e.hub.names(within, isOf(pipeline))
+	there, err := e.hub.names(within, pipeline)
 	if err != nil || len(there) == 0 {
 		return nil // the hub is unreachable, or has no model
 	}

@@ -14,8 +14,9 @@ import (
 )
 
 // Follow calls adopt whenever another process makes another version the live one, or pins or unpins it, until ctx is
-// done or stop. It does not report what this registry saved. An error of adopt is logged, and the same choice is not
-// offered again; a choice that cannot be read now is read again. Between two reads it uses no goroutine.
+// done or stop is called. It does not report what this registry saved. adopt must not call Save, Live or CatchUp. If it
+// returns an error, Follow logs it and does not offer the same selection again. For twice Options.MaxStaleness, Follow
+// reads a live model that is damaged or missing again. Between two reads it uses no goroutine.
 func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop func()) {
 	f := &follower{Registry: r, adopt: adopt, interval: r.options.MaxStaleness / 4}
 	f.task = task.Every(ctx, 0, f.step)
@@ -55,6 +56,7 @@ func (f *follower) notify(sequence uint64) {
 	}
 }
 
+// step reads the pointer if it may have changed since the last step, and schedules the next step.
 func (f *follower) step(ctx context.Context) {
 	if f.isAnnounced.Swap(false) {
 		f.isRead = false
@@ -65,7 +67,7 @@ func (f *follower) step(ctx context.Context) {
 	case f.isRead && now.sequence == f.last.sequence && !f.ConfirmedAt().Before(f.last.at):
 		f.confirmedAt.advance(now.at) // nothing was written since
 	default:
-		err = f.poll(ctx, f.adopt)
+		err = f.poll(ctx)
 		f.last, f.isRead = now, err == nil
 	}
 	if err == nil {
@@ -81,33 +83,32 @@ func (f *follower) step(ctx context.Context) {
 	f.task.Within(pause/2 + rand.N(pause))
 }
 
-// CatchUp reads the pointer once, and has adopt called as Follow has.
+// poll is CatchUp, but while a model is stored, which may take long, it only checks that the adopted one is still live.
+func (f *follower) poll(ctx context.Context) error {
+	if f.saving.TryLock() {
+		defer f.saving.Unlock()
+		return f.catchUp(ctx, f.adopt)
+	}
+	begin := time.Now()
+	p, err := f.Pointer(ctx)
+	if err != nil {
+		return err
+	}
+	if f.adopted.Load().selection != p.selection() {
+		return errSaving
+	}
+	f.confirmedAt.advance(begin)
+	return nil
+}
+
+// errSaving reports that the selection of another process has to wait until this one has stored a model.
+var errSaving = errors.New("a model is being stored")
+
+// CatchUp reads the pointer once, and calls adopt as Follow does. It waits for a running Save.
 func (r *Registry) CatchUp(ctx context.Context, adopt func(*Choice) error) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
 	return r.catchUp(ctx, adopt)
-}
-
-// errSaving reports that the choice of another process has to wait until this one has stored a model.
-var errSaving = errors.New("a model is being stored")
-
-// poll is CatchUp without waiting for a model to be stored, which may take long. It then only checks that this process
-// still follows what is live.
-func (r *Registry) poll(ctx context.Context, adopt func(*Choice) error) error {
-	if r.saving.TryLock() {
-		defer r.saving.Unlock()
-		return r.catchUp(ctx, adopt)
-	}
-	begin := time.Now()
-	p, err := r.Pointer(ctx)
-	if err != nil {
-		return err
-	}
-	if r.followed.Load().selection != p.selection() {
-		return errSaving
-	}
-	r.confirmedAt.advance(begin)
-	return nil
 }
 
 // catchUp reads the pointer and adopts its selection. The caller holds saving.
@@ -120,19 +121,19 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) error
 		return nil
 	}
 	if err == nil {
-		err = r.checkStale(ctx, p, revision)
+		err = r.checkOutdated(ctx, p, revision)
 	}
 	if err != nil {
 		return err
 	}
 	isCurrent := true
-	if now := r.followed.Load(); p.damage != "" && p.Find(now.live) != nil {
+	if now := r.adopted.Load(); p.damage != "" && p.Find(now.live) != nil {
 		err = r.restore(ctx, now, p.damage)
 		isCurrent = err == nil
 	} else {
 		r.term = p.Term
 		r.revision.Store(revision)
-		isCurrent, err = r.adopt(ctx, p, adopt)
+		isCurrent, err = r.adoptSelection(ctx, p, adopt)
 	}
 	if isCurrent {
 		r.confirmedAt.advance(begin)
@@ -140,29 +141,29 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) error
 	return err
 }
 
-// errStale reports that a server has not yet replicated what another server has already returned.
-var errStale = errors.New("the model store returns the pointer from before its last change")
+// errOutdated reports that a server has not yet replicated what another server has already returned.
+var errOutdated = errors.New("the model store returns the pointer from before its last change")
 
-// checkStale is an error if a pointer is older than one that this process has seen: of a server that does not know the
-// new leader yet, or of a writer that slept. If it stays so, the store has lost its last changes. Revisions that began
-// again are not stale.
-func (r *Registry) checkStale(ctx context.Context, p *Pointer, revision uint64) error {
+// checkOutdated returns errOutdated if a pointer is older than one that this process knows: its revision is lower, as
+// of a server that lags, or its term is, as of a former trainer that was suspended. It accepts a pointer that stays so
+// for settleTime, since the store has lost later ones, and a lower revision of a stream that was created again.
+func (r *Registry) checkOutdated(ctx context.Context, p *Pointer, revision uint64) error {
 	newest := r.revision.Load()
-	isStale := r.followed.Load().live != "" && p.Live != "" && p.Term < r.term
+	isOutdated := r.adopted.Load().live != "" && p.Live != "" && p.Term < r.term
 	if revision < newest {
 		store, err := r.store.state(ctx, r.pipeline)
 		if err != nil {
 			return err
 		}
-		if isStale = store.created.Equal(r.created) && revision != 0; !isStale {
+		if isOutdated = store.created.Equal(r.created) && revision != 0; !isOutdated {
 			r.created, r.term = store.created, 0
 		}
 	}
 	switch {
-	case !isStale:
-		r.stale = observation{}
-	case r.stale.duration(revision) < r.settleTime():
-		return errStale
+	case !isOutdated:
+		r.outdated = observation[uint64]{}
+	case r.outdated.duration(revision) < r.settleTime():
+		return errOutdated
 	default:
 		r.options.Logger.Error("the model store keeps returning an earlier pointer: later changes are lost, and the "+
 			"earlier pointer is followed", "revision", revision, "seen", newest, "store", r.store.String())
@@ -170,36 +171,36 @@ func (r *Registry) checkStale(ctx context.Context, p *Pointer, revision uint64) 
 	return nil
 }
 
-// restore writes a damaged pointer again, with the live version of this process: it is more recent than that of an
-// earlier pointer.
-func (r *Registry) restore(ctx context.Context, now *followed, damage string) error {
+// restore writes a damaged pointer again, with the live version of this process, which is newer than the history's.
+func (r *Registry) restore(ctx context.Context, now *adoption, damage string) error {
 	r.options.Logger.Error("the model store is damaged; the live model stays in use, and the pointer is written again",
 		"version", now.live, "error", damage)
 	_, err := r.update(ctx, func(p *Pointer) error {
 		if p.damage == "" || p.Find(now.live) == nil {
 			return errUnchanged
 		}
-		p.choose(now.live, p.ConfirmedAt)
+		p.setLive(now.live, p.ConfirmedAt)
 		p.Pin = now.pin
 		return nil
 	})
 	return err
 }
 
-// adopt follows a pointer, and has adopt called if it selects what this process does not follow yet. isCurrent reports
-// whether this process may go on answering.
-func (r *Registry) adopt(ctx context.Context, p *Pointer, adopt func(*Choice) error) (isCurrent bool, err error) {
-	selected, now := p.selection(), r.followed.Load()
+// adoptSelection calls adopt if a pointer selects something else than this process uses. isCurrent reports whether the
+// model that this process has afterwards may still answer: it is the live one, or has comparable outputs.
+func (r *Registry) adoptSelection(ctx context.Context, p *Pointer, adopt func(*Choice) error) (isCurrent bool,
+	err error) {
+	selected, now := p.selection(), r.adopted.Load()
 	if p.Live == "" && now.live != "" {
 		r.options.Logger.Error("the model store was emptied; the live model stays in use, and a restart begins without a "+
 			"model unless another is stored", "version", now.live, "store", r.store.String())
 	}
 	if p.Live == "" || selected == now.selection {
-		r.setFollowed(p, now.epoch)
+		r.setAdopted(p, now.epoch)
 		return true, nil
 	}
 	v := p.Find(p.Live)
-	isCurrent = now.epoch == 0 || v.Epoch == now.epoch // without a model, or its outputs are comparable
+	isCurrent = now.epoch == 0 || v.Epoch == now.epoch // there is no model, or its outputs are comparable
 	if rejected := r.rejected.Load(); rejected != nil && rejected.selection == selected {
 		return isCurrent, nil
 	}
@@ -213,12 +214,12 @@ func (r *Registry) adopt(ctx context.Context, p *Pointer, adopt func(*Choice) er
 		return false, err
 	default:
 		err = r.withRemedy(p, err)
-		if r.missed.duration(selected) < r.settleTime() { // a server that follows may not have all of it yet
+		if r.unreadable.duration(selected) < r.settleTime() { // a server may not have replicated all of it yet
 			return isCurrent, err
 		}
 	}
 	if err == nil {
-		r.setFollowed(p, c.Live.Epoch)
+		r.setAdopted(p, c.Live.Epoch)
 		return true, nil
 	}
 	instead := "; the previous one stays in use"
@@ -229,25 +230,25 @@ func (r *Registry) adopt(ctx context.Context, p *Pointer, adopt func(*Choice) er
 	return isCurrent, nil
 }
 
-// setFollowed notes that this process follows a pointer, with a model of an epoch.
-func (r *Registry) setFollowed(p *Pointer, epoch int) {
-	r.followed.Store(&followed{p.selection(), epoch, p.ConfirmedAt})
+// setAdopted records that this process uses what a pointer selects, with a model of an epoch. The caller holds saving.
+func (r *Registry) setAdopted(p *Pointer, epoch int) {
+	r.adopted.Store(&adoption{p.selection(), epoch, p.ConfirmedAt})
 	r.rejected.Store(nil)
 }
 
-// rejection is a selection that this process does not follow, and why.
+// rejection is a selection that this process does not use, and why.
 type rejection struct {
 	selection
 	text string
 }
 
-// reject notes that a selection is not adopted, until there is another.
-func (r *Registry) reject(what selection, text string) {
-	if before := r.rejected.Load(); before != nil && before.selection == what {
+// reject logs, once, that a selection is not adopted. It is not tried again until another one follows.
+func (r *Registry) reject(refused selection, text string) {
+	if before := r.rejected.Load(); before != nil && before.selection == refused {
 		return
 	}
 	r.options.Logger.Error(text)
-	r.rejected.Store(&rejection{what, text})
+	r.rejected.Store(&rejection{refused, text})
 }
 
 // Problem says why this process does not use the model that is live in the store; "" if it does.
@@ -258,22 +259,23 @@ func (r *Registry) Problem() string {
 	return ""
 }
 
-// Refused returns what was refused in the last minutes as the pointer of the pipeline.
+// Refused returns the messages that were refused as the pointer of the pipeline in the last minutes, since no replica
+// wrote them. Candidates that were not promoted are in Pointer.Refused.
 func (r *Registry) Refused() []natsx.Refusal { return r.store.refused(r.pipeline) }
 
 // settleTime is how long the servers of a cluster may take to agree.
 func (r *Registry) settleTime() time.Duration { return 2 * r.options.MaxStaleness }
 
-// observation is what was seen in consecutive reads.
-type observation struct {
-	what  any
+// observation is a value that consecutive reads returned.
+type observation[T comparable] struct {
+	value T
 	since time.Time
 }
 
-// duration returns for how long the same value has been observed, including now.
-func (o *observation) duration(what any) time.Duration {
-	if o.since.IsZero() || o.what != what {
-		*o = observation{what, time.Now()}
+// duration records a value, and returns for how long no other has been recorded.
+func (o *observation[T]) duration(value T) time.Duration {
+	if o.since.IsZero() || o.value != value {
+		*o = observation[T]{value, time.Now()}
 	}
 	return time.Since(o.since)
 }

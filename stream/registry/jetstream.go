@@ -38,8 +38,8 @@ func Streams() []string { return []string{objectStream, pointerStream} }
 // maxHistory is how many pointers of a pipeline the server keeps, for diagnosis and recovery.
 const maxHistory = 8
 
-// chunk is the size of the messages of a model, the client's default; less if the server's max_payload is less.
-const chunk = 128 << 10
+// maxChunk is the size of the messages of a model in bytes, the client's default; less if the server's max_payload is.
+const maxChunk = 128 << 10
 
 // jetStream is the store in JetStream. Models are written by the client's object store. They are read and removed here:
 // at the leader of the stream, without a consumer, without waiting for a chunk that is not there, and by metadata that
@@ -48,11 +48,11 @@ type jetStream struct {
 	js      jetstream.JetStream
 	objects jetstream.ObjectStore       // to write models; nil: none are
 	bucket  *natsx.Bucket               // of the pointers
-	create  func(context.Context) error // creates buckets that were deleted; nil: not
+	create  func(context.Context) error // creates the buckets if they are missing; nil: nothing does
 	streams *natsx.StreamCache
 }
 
-// JetStream is the store of a server, whose buckets exist; otherwise the error is ErrMissing.
+// JetStream opens the store of a server. It creates nothing: if a bucket is missing, the error is ErrMissing.
 func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 	s, err := openJetStream(ctx, js, func(context.Context) error {
 		return withKind(ErrMissing, fmt.Errorf("the server has no model store (bucket %s)", Bucket))
@@ -68,7 +68,7 @@ func CreateJetStream(ctx context.Context, js jetstream.JetStream) (Store, error)
 	return CreateReplicated(ctx, js, 1)
 }
 
-// CreateReplicated is the store of a server. It creates missing buckets with a number of replicas (see
+// CreateReplicated opens the store of a server. It creates missing buckets with a number of replicas (see
 // natsx.WithReplicas), also when they are deleted later.
 func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
 	s, err := openJetStream(ctx, js, func(ctx context.Context) error {
@@ -93,7 +93,7 @@ func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int)
 	return s, nil
 }
 
-// openJetStream opens the two buckets, and creates those that are missing.
+// openJetStream opens the two buckets. If one is missing, now or later, it calls create, whose error it returns.
 func openJetStream(ctx context.Context, js jetstream.JetStream, create func(context.Context) error) (*jetStream,
 	error) {
 	open := func(ctx context.Context) (jetstream.ObjectStore, error) { return js.ObjectStore(ctx, Bucket) }
@@ -121,7 +121,7 @@ const (
 // put stores a model. It retries if the connection or a publish acknowledgement is lost, and once if the object store
 // was deleted. Without a timeout of each attempt the client waits for the acknowledgement until the deadline of ctx.
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
-	size := uint32(min(chunk, s.js.Conn().MaxPayload()))
+	size := uint32(min(maxChunk, s.js.Conn().MaxPayload()))
 	wait := putWait + time.Duration(len(data))*time.Second/putRate
 	for attempt := 0; ; attempt++ {
 		err := natsx.WhileConnected(ctx, s.js.Conn(), func(ctx context.Context) error {
@@ -155,7 +155,7 @@ func (s *jetStream) get(ctx context.Context, _, version string, limit int64) (*m
 	if err != nil {
 		return nil, err
 	}
-	object := chunks{ctx: ctx, js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}
+	object := chunkReader{ctx: ctx, js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}
 	m, err := model.ReadLimit(&object, limit)
 	if object.failed != nil {
 		return nil, object.failed
@@ -193,18 +193,18 @@ func metadataSubject(name string) string {
 	return metadataPrefix + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// chunks reads an object one chunk after another.
-type chunks struct {
+// chunkReader reads the bytes of an object, one chunk after another.
+type chunkReader struct {
 	ctx       context.Context
 	js        jetstream.JetStream
-	subject   string
-	all, read uint32
-	last      uint64 // sequence number of the last chunk
-	rest      []byte
-	failed    error // of a request for a chunk
+	subject   string // of the chunks
+	all, read uint32 // chunks
+	last      uint64 // sequence number of the last chunk that was read
+	rest      []byte // of that chunk
+	failed    error  // of a request for a chunk: the server did not answer, which says nothing about the object
 }
 
-func (c *chunks) Read(p []byte) (int, error) {
+func (c *chunkReader) Read(p []byte) (int, error) {
 	for len(c.rest) == 0 {
 		if c.read == c.all {
 			return 0, io.EOF
@@ -245,40 +245,32 @@ func (s *jetStream) purge(ctx context.Context, subject string) error {
 	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
-func (s *jetStream) versions(ctx context.Context, pipeline string) (out []stored, err error) {
-	all, err := s.infos(ctx, isOf(pipeline))
+func (s *jetStream) versions(ctx context.Context, pipeline string) (out []storedModel, err error) {
+	all, err := s.infos(ctx, pipeline)
 	for _, o := range all {
-		out = append(out, stored{o.Name, o.ModTime, int64(o.Size)})
+		out = append(out, storedModel{o.Name, o.ModTime, int64(o.Size)})
 	}
 	return out, err
 }
 
-// isOf returns whether a name is that of a version of a pipeline.
-func isOf(pipeline string) func(name string) bool {
-	return func(name string) bool {
-		of, ok := PipelineOf(name)
-		return ok && of == pipeline
-	}
-}
-
-// names returns the names of the objects that match, with one request.
-func (s *jetStream) names(ctx context.Context, matches func(name string) bool) (names []string, err error) {
+// names returns the names of the versions of a pipeline, or of all objects if pipeline is "", with one request.
+func (s *jetStream) names(ctx context.Context, pipeline string) (names []string, err error) {
 	encoded, err := natsx.SubjectEnds(ctx, s.js, objectStream, metadataPrefix)
 	if natsx.IsNotFound(err) && s.create != nil {
-		return nil, errors.Join(err, s.create(ctx)) // the next request tells whether it was deleted
+		return nil, errors.Join(err, s.create(ctx)) // the next call finds the new bucket
 	}
 	for _, e := range encoded {
-		if name, err := base64.URLEncoding.DecodeString(e); err == nil && matches(string(name)) {
+		name, err := base64.URLEncoding.DecodeString(e)
+		if of, _ := PipelineOf(string(name)); err == nil && (pipeline == "" || of == pipeline) {
 			names = append(names, string(name))
 		}
 	}
 	return names, err
 }
 
-// infos returns the metadata of the objects whose name matches, with a request for each, and that can be read.
-func (s *jetStream) infos(ctx context.Context, matches func(name string) bool) (all []*jetstream.ObjectInfo,
-	err error) {
-	names, err := s.names(ctx, matches)
+// infos returns the metadata of what names returns, with a request for each. It leaves out what cannot be read.
+func (s *jetStream) infos(ctx context.Context, pipeline string) (all []*jetstream.ObjectInfo, err error) {
+	names, err := s.names(ctx, pipeline)
 	for _, name := range names {
 		info, err := s.info(ctx, name)
 		if err == nil {
@@ -290,22 +282,22 @@ func (s *jetStream) infos(ctx context.Context, matches func(name string) bool) (
 	return all, err
 }
 
-// tidy purges chunks without an object: their writer ended early.
-func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) error {
-	written, err := natsx.SubjectEnds(ctx, s.js, objectStream, chunkPrefix)
+// tidy purges the chunks of objects without metadata, which is written last.
+func (s *jetStream) tidy(ctx context.Context, _ string, maxIdle time.Duration) error {
+	writes, err := natsx.SubjectEnds(ctx, s.js, objectStream, chunkPrefix)
 	if err != nil {
 		return err
 	}
-	all, err := s.infos(ctx, func(string) bool { return true })
+	all, err := s.infos(ctx, "")
 	if err != nil {
 		return err
 	}
-	for _, id := range written {
+	for _, id := range writes {
 		if slices.ContainsFunc(all, func(i *jetstream.ObjectInfo) bool { return i.NUID == id }) {
 			continue
 		}
 		last, err := natsx.NewestMessage(ctx, s.js, objectStream, chunkPrefix+id)
-		if err == nil && last != nil && time.Since(last.Time) > older {
+		if err == nil && last != nil && time.Since(last.Time) > maxIdle {
 			err = s.purge(ctx, chunkPrefix+id)
 		}
 		if err != nil {
@@ -315,8 +307,7 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 	return nil
 }
 
-// load reads a pointer at the leader of its stream: a write that was not confirmed is looked for there. A pointer that
-// an operator deleted counts as missing.
+// load reads a pointer at the leader of its stream, which has every write. One that an operator deleted is missing.
 func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
 	return s.bucket.Get(ctx, pipeline)
 }
@@ -374,7 +365,7 @@ func (s *jetStream) pipelines(ctx context.Context) (names []string, err error) {
 }
 
 func (s *jetStream) String() string {
-	where := s.js.Conn().ConnectedUrl()
-	// Who connects is left out whole: where there is no password, the user is a token.
-	return "bucket " + Bucket + " of " + where[strings.LastIndex(where, "@")+1:]
+	url := s.js.Conn().ConnectedUrl()
+	// The user is left out with the password: without one, it is a token.
+	return "bucket " + Bucket + " of " + url[strings.LastIndex(url, "@")+1:]
 }

@@ -84,7 +84,7 @@ func TestPutWhileTheConnectionBreaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object := &chunks{ctx: t.Context(), js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}
+	object := &chunkReader{ctx: t.Context(), js: s.js, subject: chunkPrefix + info.NUID, all: info.Chunks}
 	if got, err := io.ReadAll(object); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d of %d bytes are read back: %v", len(got), len(data), err)
 	}

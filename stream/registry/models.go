@@ -22,7 +22,7 @@ type cachedModel struct {
 // storeWait is the time limit of storing or reading a model.
 const storeWait = 5 * time.Minute
 
-// get reads a version as a start does. The pointer says with which epochs its own is recorded as one.
+// get returns the model of a version, cached or from the store, with the digest and the epochs of the pointer.
 func (c *catalog) get(ctx context.Context, v Version) (*model.Model, error) {
 	m := c.cached(v)
 	if m == nil {
@@ -53,7 +53,7 @@ func (c *catalog) cached(v Version) *model.Model {
 	return nil
 }
 
-// fetch reads a model from the store.
+// fetch reads a model from the store, of limit bytes at most, within storeWait.
 func (c *catalog) fetch(ctx context.Context, version string, limit int64) (*model.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
@@ -71,9 +71,9 @@ func (c *catalog) fetch(ctx context.Context, version string, limit int64) (*mode
 const fetchDelay = 100 * time.Millisecond
 
 // Prefetch reads a model that is stored and not live yet, and caches it: when it is promoted, this process needs
-// nothing more of the store. It retries until ctx is done.
+// nothing more of the store. It retries until ctx is done, unless the model is damaged.
 func (c *catalog) Prefetch(ctx context.Context, version string) error {
-	if of, ok := PipelineOf(version); !ok || of != c.pipeline {
+	if of, _ := PipelineOf(version); of != c.pipeline {
 		return fmt.Errorf("%q is not a version of pipeline %s", version, c.pipeline)
 	}
 	for wait := rand.N(fetchDelay); natsx.Sleep(ctx, wait); wait = fetchDelay + rand.N(2*fetchDelay) {
@@ -104,7 +104,7 @@ type Choice struct {
 	Pinned      bool         // nothing may replace it
 	ConfirmedAt time.Time    // when it was last confirmed: fitted, or evaluated on labelled rows and kept
 	Epochs      int          // the highest epoch that is known
-	New         bool         // there is no pointer that would know of epochs before
+	New         bool         // the store knows of no epoch of the pipeline: it is new, or its pointers are lost
 	Stream      string       // input stream to which the pipeline's name is bound; "": none yet
 	Damage      string       // what of the store could not be read, and what is used instead; a sentence
 }
@@ -117,7 +117,7 @@ func (c *catalog) withRemedy(p *Pointer, err error) error {
 	return fmt.Errorf("%w; `embedd model rollback %s` goes back to %s", err, c.pipeline, p.Previous)
 }
 
-// choiceOf reads the live model of a pointer, and the models with which those that are fitted next are compared.
+// choiceOf reads the live model of a pointer, and the models with which candidates are compared, if these can be read.
 func (c *catalog) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	v := p.Find(p.Live)
 	if v == nil {
@@ -133,7 +133,6 @@ func (c *catalog) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 		l.Score = *v.Score
 	}
 	if origin := p.originOf(v); origin != nil {
-		// Without it the epoch is judged from this model on: that is no reason not to start.
 		if l.Origin, err = c.get(ctx, *origin); err == nil {
 			c.origin.Store(&cachedModel{origin.Name, l.Origin})
 		} else {

@@ -4,15 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/plugin"
 )
 
 // Format is the version of the pointer's encoding. A newer one is an error and is never overwritten.
@@ -26,9 +20,8 @@ type Pointer struct {
 
 	// Stream is the input stream that the pipeline's name is bound to; "" where none has claimed it yet, as on core NATS.
 	Stream string `json:"stream,omitempty"`
-	// Term is the term of the lease under which the last model was stored, or with which a new holder sealed the pointer:
-	// a holder of an older one may not write any more. 0: written without a lease. Replaces is the revision that this one
-	// replaces, for diagnosis.
+	// Term is the newest term of a lease under which a trainer wrote: a holder of an older one may not write any more. 0:
+	// there were no leases. Replaces is the revision that this one replaces, for diagnosis.
 	Term     uint64 `json:"term,omitempty"`
 	Replaces uint64 `json:"replaces,omitempty"`
 
@@ -55,37 +48,6 @@ type Pointer struct {
 // Damage explains why the stored pointer is not used and what is used instead; "" if the pointer could be read.
 func (p *Pointer) Damage() string { return p.damage }
 
-// Version describes one model.
-type Version struct {
-	Name   string `json:"version"`
-	Digest string `json:"digest,omitempty"` // "" if the model could not be read
-	Parent string `json:"parent,omitempty"` // the version that it replaced
-	Epoch  int    `json:"epoch"`
-	// SameAs is the first of the epochs that are recorded as one with Epoch, since their outputs are comparable. Undecided
-	// is the first of the epochs before, while it is not decided whether their outputs are comparable with those of Epoch.
-	SameAs    int `json:"same_as_epoch,omitempty"`
-	Undecided int `json:"undecided_with_epoch,omitempty"`
-	// the first of its epoch, against which the next ones are judged
-	NewEpoch  bool              `json:"new_epoch,omitempty"`
-	Bootstrap bool              `json:"bootstrap,omitempty"` // the PCA that serves until a first model exists
-	WasReset  bool              `json:"reset,omitempty"`     // the live one, until the first model of the next epoch
-	Method    string            `json:"method,omitempty"`
-	Dim       int               `json:"dim,omitempty"`
-	Features  int               `json:"features,omitempty"`
-	Classes   int               `json:"classes,omitempty"`
-	Params    map[string]string `json:"params,omitempty"`
-	First     uint64            `json:"first,omitempty"` // sequence numbers of the messages that it was fitted on
-	Last      uint64            `json:"last,omitempty"`
-	Rows      int               `json:"rows,omitempty"`
-	Score     *float64          `json:"score,omitempty"`
-	LiveScore *float64          `json:"live_score,omitempty"` // of the version that it replaced
-	Why       string            `json:"why,omitempty"`
-	Door      string            `json:"door,omitempty"` // by which it went live; "" if that is not known
-	Created   time.Time         `json:"created,omitzero"`
-	Size      int64             `json:"size,omitempty"`    // bytes
-	Damaged   bool              `json:"damaged,omitempty"` // it could not be read
-}
-
 // Refusal is a candidate that was not promoted.
 type Refusal struct {
 	Time      time.Time `json:"time"`
@@ -96,11 +58,8 @@ type Refusal struct {
 	Reason    string    `json:"reason"`
 }
 
-// maxRefused is how many refusals are kept, maxText the limit on texts in the pointer, in bytes.
-const (
-	maxRefused = 20
-	maxText    = 500
-)
+// maxRefused is how many refusals a pointer keeps.
+const maxRefused = 20
 
 // Keep says which versions are kept next to the live, the previous and the pinned one. Zero fields mean the defaults.
 type Keep struct {
@@ -146,7 +105,7 @@ func (p *Pointer) Find(name string) *Version {
 	return &p.Versions[i]
 }
 
-// selection is what a process follows.
+// selection returns what the pointer selects.
 func (p *Pointer) selection() selection {
 	s := selection{live: p.Live, pin: p.Pin}
 	if v := p.Find(p.Live); v != nil {
@@ -155,9 +114,8 @@ func (p *Pointer) selection() selection {
 	return s
 }
 
-// choose makes a version the live one, confirmed as good at a time. The live version becomes the previous one. It ends
-// a reset.
-func (p *Pointer) choose(name string, good time.Time) {
+// setLive makes a version the live one. The live version becomes the previous one, without its checkpoint and reset.
+func (p *Pointer) setLive(name string, confirmedAt time.Time) {
 	if v := p.Find(p.Live); v != nil {
 		v.WasReset = false
 	}
@@ -168,7 +126,7 @@ func (p *Pointer) choose(name string, good time.Time) {
 		p.Live = name
 		p.State, p.StateOf = nil, ""
 	}
-	p.ConfirmedAt = good
+	p.ConfirmedAt = confirmedAt
 }
 
 // fallBack marks the live version, which cannot be read, as damaged, and makes the newest other one the live one, the
@@ -187,7 +145,7 @@ func (p *Pointer) fallBack() {
 		if v == nil || v.Damaged || bad.Dim != 0 && v.Dim != 0 && (v.Dim != bad.Dim || v.Features != bad.Features) {
 			continue
 		}
-		p.choose(v.Name, v.Created)
+		p.setLive(v.Name, v.Created)
 		if isPinned {
 			p.Pin = v.Name
 		}
@@ -230,80 +188,23 @@ func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
 		})
 	}
 	remove(func(v Version) bool { return !v.NewEpoch })
-	of := map[int]int{}
+	uses := map[int]int{} // of an epoch, by the versions
 	for _, v := range p.Versions {
-		of[v.Epoch]++
-		of[v.SameAs]++
-		of[v.Undecided]++
+		uses[v.Epoch]++
+		uses[v.SameAs]++
+		uses[v.Undecided]++
 	}
-	remove(func(v Version) bool { return of[v.Epoch] == 1 })
+	remove(func(v Version) bool { return uses[v.Epoch] == 1 })
 	return gone
 }
 
+// names lists the versions for a message.
 func (p *Pointer) names() string {
 	var names []string
 	for _, v := range p.Versions {
 		names = append(names, v.Name)
 	}
 	return cmp.Or(strings.Join(names, ", "), "none")
-}
-
-// versionOf describes a release under a name.
-func versionOf(name string, r *plugin.Release, created time.Time, size int64) Version {
-	v := Version{
-		Name: name, Parent: r.Parent, Epoch: r.Epoch, SameAs: r.SameAs, Undecided: r.Undecided, NewEpoch: r.NewEpoch,
-		Bootstrap: r.Bootstrap, First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score),
-		LiveScore: figure(r.LiveScore), Why: short(r.Why), Door: r.Door, Created: created, Size: size,
-	}
-	v.describe(r.Model)
-	return v
-}
-
-// describe records what a model is.
-func (v *Version) describe(m *model.Model) {
-	v.Digest, v.Method, v.Dim, v.Features = m.Digest(), m.Method(), m.Dim(), m.M()
-	v.Classes, v.Params = len(m.Classes()), m.Params()
-}
-
-// figure is a number for JSON; nil for NaN and infinities.
-func figure(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
-}
-
-func short(s string) string {
-	if len(s) > maxText {
-		return string([]rune(s[:maxText-3])) + "..."
-	}
-	return s
-}
-
-// A version is named PIPELINE-NUMBER-DIGEST, with the first eight digits of the digest; PIPELINE-NUMBER-tTERM-DIGEST
-// if it was stored under a lease, so that two writers never share a name.
-var versionForm = regexp.MustCompile(`^([A-Za-z0-9_-]+)-([0-9]+)(?:-t[0-9]+)?-[0-9a-f]{8}$`)
-
-func nameOf(pipeline string, number int, term uint64, digest string) string {
-	name := pipeline + "-" + strconv.Itoa(number)
-	if term > 0 {
-		name += "-t" + strconv.FormatUint(term, 10)
-	}
-	return name + "-" + digest[:8]
-}
-
-// PipelineOf is the pipeline in the name of a version; false if it is not the name of a version.
-func PipelineOf(version string) (pipeline string, ok bool) {
-	parts := versionForm.FindStringSubmatch(version)
-	if parts == nil {
-		return "", false
-	}
-	return parts[1], true
-}
-
-func numberOf(version string) int {
-	n, _ := strconv.Atoi(append(versionForm.FindStringSubmatch(version), "", "", "")[2])
-	return n
 }
 
 // Listed is one entry of a list of models: a version, or a rejected candidate, which has no name.
@@ -327,8 +228,7 @@ func (p *Pointer) Chosen(pipeline string) Chosen {
 	return Chosen{pipeline, p.Live, p.Previous, p.Pin != ""}
 }
 
-// List returns the models that the pointer of a pipeline lists: the versions, oldest first, then the rejected
-// candidates, oldest first.
+// List returns the versions that the pointer of a pipeline lists and then the rejected candidates, each oldest first.
 func (p *Pointer) List(pipeline string) []Listed {
 	out := []Listed{}
 	for _, v := range p.Versions {

@@ -34,11 +34,9 @@ type Options struct {
 	Strict bool             // a damaged pointer or model is an error of Live; else Live continues with what can be read
 	Logger *slog.Logger     // default: no logs
 	Clock  func() time.Time // default time.Now
-	// Term is the term of the lease that this process holds, 0 if it holds none: then it stores nothing. nil: there are
-	// no leases, and every trainer stores.
+	// Term returns the term of this process's lease; 0: it has none, and stores nothing. nil: no leases, all may store.
 	Term func() uint64
-	// BeforePromote, if not nil, is called with a stored version before it goes live, so that replicas can fetch it
-	// first.
+	// BeforePromote, if not nil, is called with a stored version before it goes live, so that replicas fetch it first.
 	BeforePromote func(ctx context.Context, version string)
 	// MaxStaleness is how long a follower may not know what is live; default 10 s. It polls four times as often.
 	MaxStaleness time.Duration
@@ -47,40 +45,38 @@ type Options struct {
 // DefaultMaxStaleness is the default of Options.MaxStaleness.
 const DefaultMaxStaleness = 10 * time.Second
 
-// Registry is the models of one pipeline in a store. Its methods may be called from many goroutines.
+// Registry is the models of one pipeline in a store. Its methods may be called concurrently; Live and Save take turns.
 type Registry struct {
 	*catalog
 
-	// saving is locked while this process writes a model and while it adopts the choice of another process. So it does not
-	// adopt the model that it is promoting. The mutex guards the fields that are not atomic, and writes to followed and
-	// rejected.
-	saving   sync.Mutex
-	followed atomic.Pointer[followed]
-	rejected atomic.Pointer[rejection] // the last choice, if this process did not adopt it
-	missed   observation               // a choice that could not be read
-	stale    observation               // a revision that is older than one seen before
-	term     uint64                    // of the newest pointer that was followed, or written here
-	created  time.Time                 // when revisions began to count
+	// saving is held while this process writes a model, so that it does not adopt the model that it is promoting, and
+	// while it adopts a selection. It guards the fields that are not atomic, and writes to adopted and rejected.
+	saving     sync.Mutex
+	adopted    atomic.Pointer[adoption]  // never nil
+	rejected   atomic.Pointer[rejection] // the newest selection, if it was refused; else nil
+	unreadable observation[selection]    // whose model could not be read
+	outdated   observation[uint64]       // a revision before one that was read or written earlier
+	term       uint64                    // of the newest pointer that was adopted, or written here
+	created    time.Time                 // when revisions began to count
 
-	confirmedAt latest // see ConfirmedAt
+	confirmedAt latestTime // see ConfirmedAt
 }
 
-// selection is what a pointer selects: the live version, the pinned one, whether the live one was reset, and what is
-// known of its epoch and those before.
+// selection is what a pointer selects: live and pinned version, and whether the live one was reset, with its epochs.
 type selection struct {
 	live, pin         string
 	wasReset          bool
 	sameAs, undecided int
 }
 
-// followed is the selection that a process follows.
-type followed struct {
+// adoption is the selection that this process uses, or has saved itself.
+type adoption struct {
 	selection
-	epoch  int       // of this process's model; 0: it has none
-	goodAt time.Time // see GoodAsOf
+	epoch       int       // of this process's model; 0: it has none
+	confirmedAt time.Time // Pointer.ConfirmedAt of the live version
 }
 
-// New is the registry of one pipeline in a store. It sends no request.
+// New returns the registry of one pipeline in a store. It sends no request.
 func New(s Store, pipeline string, o Options) *Registry {
 	o.Limit = cmp.Or(o.Limit, model.DefaultFileLimit)
 	o.Keep.Versions = cmp.Or(o.Keep.Versions, 20)
@@ -89,8 +85,12 @@ func New(s Store, pipeline string, o Options) *Registry {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	r := &Registry{catalog: &catalog{store: s, pipeline: pipeline, options: o}}
-	r.followed.Store(&followed{})
+	hasLeases := o.Term != nil
+	if !hasLeases {
+		o.Term = func() uint64 { return 0 }
+	}
+	r := &Registry{catalog: &catalog{store: s, pipeline: pipeline, options: o, hasLeases: hasLeases}}
+	r.adopted.Store(&adoption{})
 	return r
 }
 
@@ -106,30 +106,29 @@ func Pipelines(ctx context.Context, s Store) ([]string, error) {
 // Revision is the revision of the newest pointer that this process follows.
 func (r *Registry) Revision() uint64 { return r.revision.Load() }
 
-// GoodAsOf is when the trainer last found a version good; zero if that is not known.
+// GoodAsOf is Pointer.ConfirmedAt of a version that this process uses; zero if it uses another one.
 func (r *Registry) GoodAsOf(version string) time.Time {
-	if f := r.followed.Load(); f.live == version {
-		return f.goodAt
+	if a := r.adopted.Load(); a.live == version {
+		return a.confirmedAt
 	}
 	return time.Time{}
 }
 
-// ConfirmedAt is when this process last knew that it follows what is live in the store.
+// ConfirmedAt is when this process last knew that its outputs are those of the live model in the store, or comparable.
 func (r *Registry) ConfirmedAt() time.Time { return r.confirmedAt.load() }
 
-// latest is the latest of the times of events. They are compared by the monotonic clock: the age of the latest stays
-// right when the wall clock is set.
-type latest struct{ at atomic.Pointer[time.Time] }
+// latestTime is the latest of the times of events, by the monotonic clock: its age is right after the clock was set.
+type latestTime struct{ at atomic.Pointer[time.Time] }
 
 // load returns the latest time, zero without one.
-func (l *latest) load() time.Time {
+func (l *latestTime) load() time.Time {
 	if at := l.at.Load(); at != nil {
 		return *at
 	}
 	return time.Time{}
 }
 
-func (l *latest) advance(at time.Time) {
+func (l *latestTime) advance(at time.Time) {
 	for before := l.at.Load(); (before == nil || at.After(*before)) && !l.at.CompareAndSwap(before, &at); {
 		before = l.at.Load()
 	}
@@ -168,11 +167,11 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	}
 	r.created, r.term = state.created, p.Term
 	r.revision.Store(max(revision, r.revision.Load()))
-	epoch := r.followed.Load().epoch
+	epoch := r.adopted.Load().epoch
 	if c.Live != nil {
 		epoch = c.Live.Epoch
 	}
-	r.setFollowed(p, epoch)
+	r.setAdopted(p, epoch)
 	r.confirmedAt.advance(begin)
 	c.New, c.Damage, c.Stream = isNew, damage, p.Stream
 	return c, nil
@@ -204,10 +203,9 @@ func (r *Registry) repair(ctx context.Context) (p *Pointer, c *Choice, why strin
 	return p, c, why, err
 }
 
-// Forget drops the model that Live returned, because this process cannot use it. Follow offers it again, and Problem
-// explains why it is not used.
+// Forget drops the model that Live returned, which this process cannot use. Follow offers it again.
 func (r *Registry) Forget() {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	r.followed.Store(&followed{})
+	r.adopted.Store(&adoption{})
 }

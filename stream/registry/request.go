@@ -13,16 +13,15 @@ import (
 // Request is an operator's request to choose the live version.
 type Request struct {
 	Version string // to make live; "": the default of the request
-	// Live is the version that was live when the operator decided; "": any. If another one is live, the request fails with
-	// ErrOvertaken and changes nothing.
+	// Live is the version that was live when the operator decided; "": any. If another one is, the error is ErrOvertaken.
 	Live string
 	By   string // who requests it, and from where, for the record
 	// Check says why a model cannot go live; nil: any can.
 	Check func(*model.Model) error
 }
 
-// expects fails if the request was made for another live version.
-func (q *Request) expects(p *Pointer) error {
+// checkLive returns ErrOvertaken if another version is live than the operator knew of. The error says since when.
+func (q *Request) checkLive(p *Pointer) error {
 	if q.Live == "" || q.Live == p.Live {
 		return nil
 	}
@@ -43,15 +42,16 @@ func (q *Request) expects(p *Pointer) error {
 	return fmt.Errorf("%w: %s; look again, and repeat the request for the version that is live now", ErrOvertaken, text)
 }
 
-// Pin makes a version the live one and keeps it live; without a version it pins the live one.
+// Pin makes a version the live one and keeps it live; without a version it pins the live one. The error is ErrMissing,
+// ErrDamaged, ErrDim, ErrOvertaken, or that of Request.Check; the pointer is as it is stored then.
 func (c *catalog) Pin(ctx context.Context, q Request) (*Pointer, error) {
-	return c.choose(ctx, q, "pin")
+	return c.choose(ctx, q, pin)
 }
 
-// Unpin lets training continue from the pinned version.
+// Unpin lets training continue from the pinned version. The error is ErrNotPinned if there is none.
 func (c *catalog) Unpin(ctx context.Context, q Request) (*Pointer, error) {
 	return c.update(ctx, func(p *Pointer) error {
-		if err := q.expects(p); err != nil {
+		if err := q.checkLive(p); err != nil {
 			return err
 		}
 		if p.Pin == "" {
@@ -64,63 +64,68 @@ func (c *catalog) Unpin(ctx context.Context, q Request) (*Pointer, error) {
 }
 
 // Rollback makes an earlier version the live one, from which training continues; without a version it is the one
-// before the live one.
+// before the live one. Its results are those of Pin, and ErrPinned while a version is pinned.
 func (c *catalog) Rollback(ctx context.Context, q Request) (*Pointer, error) {
-	return c.choose(ctx, q, "rollback")
+	return c.choose(ctx, q, rollback)
 }
 
-// choose makes a stored version the live one, after it was read and checked as at a start. what names the request in
-// errors: "pin" or "rollback".
-func (c *catalog) choose(ctx context.Context, q Request, what string) (*Pointer, error) {
+const pin, rollback = "pin", "rollback" // requests, as Turn.What names them
+
+// choose makes a stored version the live one, after it was read and checked as at a start, by pin or rollback.
+func (c *catalog) choose(ctx context.Context, q Request, action string) (*Pointer, error) {
 	var m *model.Model // of the version that was read last
-	var version string
-	// A rollback that is repeated after a conflict keeps its version: the first write may be stored, and the version
-	// before the live one is then the one that it replaced.
+	var version string // its name
 	return c.update(ctx, func(p *Pointer) error {
-		if err := q.expects(p); err != nil {
+		if err := q.checkLive(p); err != nil {
 			return err
 		}
-		name := cmp.Or(q.Version, version, p.Previous)
-		if what == "pin" {
-			name = cmp.Or(q.Version, p.Live)
-		} else if p.Pin != "" {
-			return fmt.Errorf("%w: %s; `embedd model unpin %s` first, or pin another version", ErrPinned, p.Pin, c.pipeline)
-		}
-		if name == "" && p.Live == "" {
-			return withKind(ErrMissing, fmt.Errorf("pipeline %s has no model yet (%s)", c.pipeline, c.store))
-		}
-		if name == "" {
-			return withKind(ErrMissing, fmt.Errorf("no version of pipeline %s was live before %s", c.pipeline, p.Live))
-		}
-		v, err := c.versionIn(p, name)
+		v, err := c.target(p, q, action, version)
 		if err != nil {
 			return err
 		}
-		if version != name {
+		if version != v.Name {
 			if m, err = c.get(ctx, *v); err == nil && q.Check != nil {
 				err = q.Check(m)
 			}
-			version = name
-		}
-		if err != nil {
-			return fmt.Errorf("%w; pipeline %s has the versions %s", err, c.pipeline, p.names())
+			if err != nil {
+				return fmt.Errorf("%w; pipeline %s has the versions %s", err, c.pipeline, p.names())
+			}
+			version = v.Name
 		}
 		live := p.Find(p.Live)
 		if live != nil && !live.Bootstrap && !live.WasReset && live.Dim != 0 && live.Dim != m.Dim() {
 			return fmt.Errorf("%w: model %s has %d, and readers of the output rely on the %d of %s; choose another version, "+
-				"or reset the live one first: `embedd model reset %s`", ErrDim, name, m.Dim(), live.Dim, live.Name, c.pipeline)
+				"or reset the live one first: `embedd model reset %s`", ErrDim, version, m.Dim(), live.Dim, live.Name, c.pipeline)
 		}
 		was, confirmed := p.Live, m.Note().Created
-		if name == p.Live {
+		if version == p.Live {
 			confirmed = p.ConfirmedAt
 		}
-		p.choose(name, confirmed)
-		if what == "pin" {
-			p.Pin = name
+		p.setLive(version, confirmed)
+		if action == pin {
+			p.Pin = version
 		}
-		p.turn(c.options.Clock(), what, was, q.By)
+		p.turn(c.options.Clock(), action, was, q.By)
 		return nil
 	})
+}
+
+// target returns the version that a request names, or its default. A rollback that is repeated after a conflict keeps
+// its former version: the first write may be stored, and p.Previous is then the version that it replaced.
+func (c *catalog) target(p *Pointer, q Request, action, former string) (*Version, error) {
+	name := cmp.Or(q.Version, former, p.Previous)
+	if action == pin {
+		name = cmp.Or(q.Version, p.Live)
+	} else if p.Pin != "" {
+		return nil, fmt.Errorf("%w: %s; `embedd model unpin %s` first, or pin another version", ErrPinned, p.Pin, c.pipeline)
+	}
+	switch {
+	case name != "":
+		return c.versionIn(p, name)
+	case p.Live == "":
+		return nil, withKind(ErrMissing, fmt.Errorf("pipeline %s has no model yet (%s)", c.pipeline, c.store))
+	}
+	return nil, withKind(ErrMissing, fmt.Errorf("no version of pipeline %s was live before %s", c.pipeline, p.Live))
 }
 
 // Record records what an operator requested, if any version is stored.
@@ -153,8 +158,7 @@ func (c *catalog) Reset(ctx context.Context) (*Pointer, error) {
 	})
 }
 
-// Bind binds the pipeline's name to an input stream, unless it is no longer bound to the one given. It returns the
-// stream that the name is bound to then.
+// Bind binds the pipeline's name to an input stream if it is still bound to was, and returns what it is bound to then.
 func (c *catalog) Bind(ctx context.Context, was, stream string) (bound string, err error) {
 	p, err := c.update(ctx, func(p *Pointer) error {
 		if p.Stream != was || was == stream {
@@ -167,52 +171,4 @@ func (c *catalog) Bind(ctx context.Context, was, stream string) (bound string, e
 		return "", err
 	}
 	return p.Stream, nil
-}
-
-// Turn is a change of the live version, or of its pin, or what an operator requested otherwise.
-type Turn struct {
-	Time time.Time `json:"time"`
-	// What is promote, pin, unpin, rollback, reset, retire, or repair: a stored pointer or model was damaged. Of requests
-	// that do not change the live version it is retrain, resume or replay.
-	What string `json:"what"`
-	Live string `json:"live,omitempty"` // afterwards
-	Was  string `json:"was,omitempty"`  // before; "" if the live version did not change
-	By   string `json:"by,omitempty"`   // who requested it, and from where; "" for the trainer and for a reset
-}
-
-// maxTurns is how many turns a pointer keeps: at least half as many of the trainer and as many of requests, so that
-// neither hides the other.
-const maxTurns = 50
-
-// DroppedTurns are the turns that a pointer does not keep any more.
-type DroppedTurns struct {
-	Until time.Time      `json:"until"` // of the newest of them
-	Count map[string]int `json:"count"` // by What
-}
-
-// turn records a change that was made to the pointer.
-func (p *Pointer) turn(at time.Time, what, was, by string) {
-	if was == p.Live {
-		was = ""
-	}
-	p.Turns = append(p.Turns, Turn{at.UTC(), what, p.Live, was, short(by)})
-	if len(p.Turns) <= maxTurns {
-		return
-	}
-	requests := 0
-	for _, t := range p.Turns {
-		if t.By != "" {
-			requests++
-		}
-	}
-	i := slices.IndexFunc(p.Turns, func(t Turn) bool { return (t.By != "") == (requests > maxTurns/2) })
-	p.Dropped = cmp.Or(p.Dropped, &DroppedTurns{})
-	if p.Dropped.Count == nil { // as any client may have stored it
-		p.Dropped.Count = map[string]int{}
-	}
-	if at := p.Turns[i].Time; at.After(p.Dropped.Until) {
-		p.Dropped.Until = at
-	}
-	p.Dropped.Count[p.Turns[i].What]++
-	p.Turns = slices.Delete(p.Turns, i, i+1)
 }

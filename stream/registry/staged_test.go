@@ -230,7 +230,7 @@ func TestStoreRolledBack(t *testing.T) {
 		r.created = state.created
 		r.revision.Add(3) // they were written and seen, and are gone
 		before := r.ConfirmedAt()
-		if err := look(); !errors.Is(err, errStale) || r.ConfirmedAt() != before {
+		if err := look(); !errors.Is(err, errOutdated) || r.ConfirmedAt() != before {
 			t.Fatalf("the first look: %v", err)
 		}
 		time.Sleep(2 * r.settleTime())

@@ -8,8 +8,7 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// Store has the models of any number of pipelines: [JetStream] or [Directory]. It is safe for concurrent use, by many
-// processes too.
+// Store has the models of any number of pipelines: [JetStream] or [Directory]. Many processes may use it concurrently.
 type Store interface {
 	// put writes a model under a name that no other process writes. It returns when the bytes are durable.
 	put(ctx context.Context, pipeline, version string, data []byte) error
@@ -18,9 +17,9 @@ type Store interface {
 	// remove deletes a model. A missing model is not an error.
 	remove(ctx context.Context, pipeline, version string) error
 	// versions returns the stored models, whether the pointer names them or not.
-	versions(ctx context.Context, pipeline string) ([]stored, error)
-	// tidy removes unfinished writes of processes that crashed, if they have not changed for a time.
-	tidy(ctx context.Context, pipeline string, older time.Duration) error
+	versions(ctx context.Context, pipeline string) ([]storedModel, error)
+	// tidy removes unfinished writes of processes that crashed: those that have not changed for maxIdle.
+	tidy(ctx context.Context, pipeline string, maxIdle time.Duration) error
 
 	// load reads the pointer of a pipeline. Without one the value is nil, and the revision that of a delete marker or 0.
 	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
@@ -44,11 +43,11 @@ type Store interface {
 	String() string
 }
 
-// stored is a model in a store.
-type stored struct {
+// storedModel is a model in a store, which a pointer may name or not.
+type storedModel struct {
 	name string
-	time time.Time
-	size int64
+	time time.Time // of its last write
+	size int64     // bytes
 }
 
 // state is the state of the stream that has the pointers of a store.

@@ -13,9 +13,9 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// Save stores a model and makes it the live one: it claims a name, writes the model, reads it back as a start does,
-// and moves the pointer. While a version is pinned the error is ErrPinned; it is ErrOvertaken if the live model is no
-// longer release.Parent.
+// Save stores a model, makes it the live one and returns its version: it claims a name, writes the model, reads it back
+// as a start does, and moves the pointer, within storeWait. The error is ErrPinned while a version is pinned, ErrFenced
+// without the lease, ErrOvertaken if release.Parent is no longer live, and ErrTooLarge over Options.Limit.
 func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
@@ -40,18 +40,18 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		return "", fmt.Errorf("promoting model %s: %w", name, err)
 	}
 	killpoint.Here(killpoint.Pointed)
-	r.followed.Store(&followed{selection{live: name, sameAs: release.SameAs, undecided: release.Undecided},
+	r.adopted.Store(&adoption{selection{live: name, sameAs: release.SameAs, undecided: release.Undecided},
 		release.Epoch, now})
 	r.confirmedAt.advance(begin)
 	r.discard(ctx, removed...)
 	return name, nil
 }
 
-// claim takes a name that no other process writes under, and removes what a crash left under the previous claim.
+// claim reserves a name that no other process writes under, and removes the model that a crash left under the last one.
 func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name string, err error) {
 	var abandoned string
 	_, err = r.update(ctx, func(p *Pointer) error {
-		if err := r.mayPromote(p, release); err != nil {
+		if err := r.fenceFor(release, p); err != nil {
 			return err
 		}
 		p.Number++
@@ -65,13 +65,13 @@ func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name str
 	return name, err
 }
 
-// promote makes a version that is written the live one, and returns the names of those that are not kept any more.
+// promote makes a stored version the live one. It returns the names of the versions that the pointer lists no longer.
 func (r *Registry) promote(ctx context.Context, release *plugin.Release, v Version) (removed []string, err error) {
 	p, err := r.update(ctx, func(p *Pointer) error {
 		if p.Find(v.Name) != nil {
-			return errUnchanged // it was written and not confirmed
+			return errUnchanged // the write was stored and not confirmed
 		}
-		if err := r.mayPromote(p, release); err != nil {
+		if err := r.fenceFor(release, p); err != nil {
 			return err
 		}
 		if p.Candidate != v.Name {
@@ -80,7 +80,7 @@ func (r *Registry) promote(ctx context.Context, release *plugin.Release, v Versi
 		}
 		was := p.Live
 		p.Versions = append(p.Versions, v)
-		p.choose(v.Name, v.Created)
+		p.setLive(v.Name, v.Created)
 		p.turn(v.Created, "promote", was, "")
 		p.Candidate, p.Epochs = "", max(p.Epochs, release.Epoch)
 		if release.State != nil {
@@ -98,9 +98,10 @@ func (r *Registry) promote(ctx context.Context, release *plugin.Release, v Versi
 	return removed, err
 }
 
-// mayPromote is an error if a release may not replace the live model. A store that lost its models accepts any.
-func (c *catalog) mayPromote(p *Pointer, release *plugin.Release) error {
-	switch err := c.fence(p, c.options.Term); {
+// fenceFor fences the pointer, and returns an error if the release may not replace the live model: ErrFenced, ErrPinned
+// or ErrOvertaken. If no model is live, because the store lost its models, any may.
+func (c *catalog) fenceFor(release *plugin.Release, p *Pointer) error {
+	switch err := c.fence(p, c.options.Term()); {
 	case err != nil:
 		return err
 	case p.Pin != "":
@@ -152,9 +153,9 @@ func (c *catalog) discard(ctx context.Context, names ...string) {
 	}
 }
 
-// Sweep removes what crashes left behind: models that the pointer does not name.
+// Sweep removes what crashed processes left behind: models that the pointer does not name, and unfinished writes.
 func (c *catalog) Sweep(ctx context.Context) error {
-	// A name is claimed before it is written, so an object that exists now and is not named by a later read is unused.
+	// A name is claimed before a model is written, so a model that exists now and that a later pointer lacks is unused.
 	there, err := c.store.versions(ctx, c.pipeline)
 	if err != nil {
 		return err
@@ -174,37 +175,36 @@ func (c *catalog) Sweep(ctx context.Context) error {
 // maxWriteIdle is how long an unfinished write may make no progress before it is removed.
 const maxWriteIdle = time.Hour
 
-// maxState is the size limit of a checkpoint. That of a window of 100 million rows has 360 KiB at most.
+// maxState is the size limit of a checkpoint in bytes. That of a window of 100 million rows has 360 KiB at most.
 const maxState = 512 << 10
 
 // Checkpoint stores the state of the trainer with the live model, such as the evidence that it has collected. It also
-// records that the trainer compared the live model with newer candidates and kept it. Without a live model the state is
-// dropped.
+// records that the live model was compared with newer candidates and kept. It stores nothing if no model is live, or
+// this process uses another one. The error is ErrFenced without the lease.
 func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 	if len(state) > maxState {
 		return fmt.Errorf("a checkpoint of %d bytes is over the limit of %d", len(state), maxState)
 	}
 	r.saving.Lock()
-	live := r.followed.Load().live
+	live := r.adopted.Load().live
 	r.saving.Unlock()
 	_, err := r.update(ctx, func(p *Pointer) error {
 		if p.Live == "" || p.Live != live {
 			return errUnchanged
 		}
 		p.State, p.StateOf, p.ConfirmedAt = state, p.Live, r.options.Clock()
-		return r.fence(p, r.options.Term)
+		return r.fence(p, r.options.Term())
 	})
 	return err
 }
 
-// SettleEpoch records whether the epoch of the live model is comparable with those before, for all versions of the
-// epoch.
+// SettleEpoch records for all versions of the live model's epoch whether it is comparable with those before.
 func (r *Registry) SettleEpoch(ctx context.Context, l *plugin.Live) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	now := *r.followed.Load()
+	now := *r.adopted.Load()
 	_, err := r.update(ctx, func(p *Pointer) error {
-		if err := r.fence(p, r.options.Term); err != nil {
+		if err := r.fence(p, r.options.Term()); err != nil {
 			return err
 		}
 		if p.Live != l.Version || now.live != l.Version {
@@ -219,15 +219,15 @@ func (r *Registry) SettleEpoch(ctx context.Context, l *plugin.Live) error {
 	})
 	if err == nil {
 		now.sameAs, now.undecided = l.SameAs, l.Undecided // a pin or a reset meanwhile is still to be adopted
-		r.followed.Store(&now)
+		r.adopted.Store(&now)
 	}
 	return err
 }
 
-// RecordRefusal notes a candidate that was not promoted.
+// RecordRefusal records a candidate that was not promoted. If it was compared with the live model, that is confirmed.
 func (c *catalog) RecordRefusal(ctx context.Context, f plugin.Outcome) error {
-	one := Refusal{Time: c.options.Clock(), Rows: f.Rows, Score: figure(f.Candidate), LiveScore: figure(f.Previous),
-		Reason: short(f.Reason)}
+	one := Refusal{Time: c.options.Clock(), Rows: f.Rows, Score: finite(f.Candidate), LiveScore: finite(f.Previous),
+		Reason: truncate(f.Reason)}
 	if f.Live != nil {
 		one.Live = f.Live.Version
 	}
@@ -237,34 +237,32 @@ func (c *catalog) RecordRefusal(ctx context.Context, f plugin.Outcome) error {
 		if one.Live == p.Live {
 			p.ConfirmedAt = one.Time
 		}
-		return c.fence(p, c.options.Term)
+		return c.fence(p, c.options.Term())
 	})
 	return err
 }
 
-// fence rejects a write of a trainer that has no lease, or whose lease another process has taken since, and marks the
-// pointer with the term of its lease.
-func (c *catalog) fence(p *Pointer, term func() uint64) error {
-	if c.options.Term == nil {
+// fence sets the term of the pointer to that of the trainer's lease. It returns ErrFenced if the trainer has no lease
+// (0), or another process has acquired it since. Without leases it does nothing.
+func (c *catalog) fence(p *Pointer, term uint64) error {
+	switch {
+	case !c.hasLeases:
 		return nil
-	}
-	switch own := term(); {
-	case own == 0:
+	case term == 0:
 		return fmt.Errorf("%w: this one does not hold the lease of pipeline %s", ErrFenced, c.pipeline)
-	case p.Term > own:
+	case p.Term > term:
 		return fmt.Errorf("%w: it took the lease of pipeline %s with term %d, after this one with %d", ErrFenced,
-			c.pipeline, p.Term, own)
-	default:
-		p.Term = own
-		return nil
+			c.pipeline, p.Term, term)
 	}
+	p.Term = term
+	return nil
 }
 
-// Seal is the first act of a new lease holder: it writes its term into the pointer. Every revision that a former
-// holder knows is then outdated, so its writes are rejected. If the pointer has a later term although this process
-// holds the lease, as holds reports, the terms of the leases began again, and the new term is one more. Seal returns
-// the term of the pointer. It removes what a former holder has begun to write. It does not wait for a running Save of
-// this process. If that has an earlier term, Save returns ErrOvertaken or ErrFenced.
+// Seal is the first write of a new lease holder: it sets the term of the pointer, and returns it. Every revision that a
+// former holder knows is then outdated, so its writes are rejected; a model that it has begun to write is removed. If
+// the pointer has a later term although this process holds the lease, as holds reports, the terms of the leases began
+// again, and the new term is one more; else the error is ErrFenced. Seal does not wait for a running Save of this
+// process, which then returns ErrOvertaken or ErrFenced.
 func (r *Registry) Seal(ctx context.Context, term uint64, holds func(context.Context) (bool, error)) (uint64, error) {
 	var sealed uint64
 	var abandoned string
@@ -277,11 +275,9 @@ func (r *Registry) Seal(ctx context.Context, term uint64, holds func(context.Con
 			return errUnchanged
 		}
 		if p.Term > term {
-			isHolder, err := holds(ctx)
-			if err != nil {
+			if isHolder, err := holds(ctx); err != nil {
 				return err
-			}
-			if !isHolder {
+			} else if !isHolder {
 				return fmt.Errorf("%w: it took the lease of pipeline %s with term %d", ErrFenced, r.pipeline, p.Term)
 			}
 			sealed = p.Term + 1
@@ -305,7 +301,7 @@ func (r *Registry) Retire(ctx context.Context, term uint64) error {
 		if p.Pin != "" {
 			return fmt.Errorf("%w: %s; `embedd model unpin %s` lets another take its place", ErrPinned, p.Pin, r.pipeline)
 		}
-		if err := r.fence(p, func() uint64 { return term }); err != nil {
+		if err := r.fence(p, term); err != nil {
 			return err
 		}
 		p.Previous, p.Live, p.State, p.StateOf = p.Live, "", nil, ""
@@ -313,7 +309,7 @@ func (r *Registry) Retire(ctx context.Context, term uint64) error {
 		return nil
 	})
 	if err == nil {
-		r.followed.Store(&followed{})
+		r.adopted.Store(&adoption{})
 	}
 	return err
 }

@@ -28,8 +28,7 @@ const (
 	minSample = 10
 	// minUnlabelled is how many inputs there must be before their late labels are missed.
 	minUnlabelled = 100
-	// It is a fault if more than maxDeadShare of the answers within deadWindow before the newest one, and at least
-	// minDead, are dead letters.
+	// It is a fault if minDead, and more than maxDeadShare of the answers of the newest deadWindow, are dead letters.
 	deadWindow   = 10 * time.Minute
 	maxDeadShare = 0.9
 	minDead      = 10
@@ -54,10 +53,11 @@ type traffic struct {
 	misfits    int            // that do not fit the contract
 	unlabelled int            // without a label
 	unreadable int
-	unread     error  // why the first of these cannot be read
+	reason     error  // why the first of these cannot be read
 	example    []byte // and that message
 }
 
+// check reads the messages of the input, and adds the findings about them.
 func (t *traffic) check(ctx context.Context) {
 	p := t.pipeline
 	if !p.ModelsFromHub() {
@@ -84,14 +84,12 @@ func (t *traffic) check(ctx context.Context) {
 	t.checkReadable()
 	t.checkSchema()
 	t.checkLabels(ctx)
-	t.checkWindow()
-	if len(t.findings) == known || !slices.ContainsFunc(t.findings[known:], isFault) {
+	t.checkRetainedRows()
+	if !slices.ContainsFunc(t.findings[known:], func(f Finding) bool { return f.Level == LevelFault }) {
 		t.checkDeadShare(ctx)
 	}
 	t.checkTrend(ctx)
 }
-
-func isFault(f Finding) bool { return f.Level == LevelFault }
 
 // read examines the messages that are not answered or, where there are none, the newest ones.
 func (t *traffic) read(ctx context.Context) error {
@@ -149,6 +147,7 @@ func (t *traffic) readFrom(ctx context.Context, next uint64, limit int, filter s
 	return nil
 }
 
+// examine adds a message to the counts.
 func (t *traffic) examine(data []byte) {
 	t.messages++
 	contract := t.contract
@@ -158,8 +157,8 @@ func (t *traffic) examine(data []byte) {
 	m, err := t.decoder.Decode(data, contract)
 	if err != nil {
 		t.unreadable++
-		if t.unread == nil {
-			t.unread, t.example = err, data
+		if t.reason == nil {
+			t.reason, t.example = err, data
 		}
 		return
 	}
@@ -193,7 +192,7 @@ func (t *traffic) checkReadable() {
 	}
 	p := t.pipeline
 	f := Finding{Check: "input", Pipeline: p.Name, Text: fmt.Sprintf("%d of the %s %d messages of %s cannot be read and "+
-		"become dead letters: %v", t.unreadable, t.sample, t.messages, p.Subject, t.unread),
+		"become dead letters: %v", t.unreadable, t.sample, t.messages, p.Subject, t.reason),
 		Fix: "send messages in input.format with the configured columns, or configure those that are sent"}
 	if columns := t.sentColumns(); columns != nil && p.Stage.Fixed == nil {
 		f.Fix, f.Key = "read the columns that are sent", "pipelines."+p.Name+".schema.features"
@@ -280,17 +279,17 @@ func (t *traffic) checkLabels(ctx context.Context) {
 func (t *traffic) checkLateLabels(ctx context.Context) {
 	p := t.pipeline
 	name := ""
-	count, err := ask(ctx, t.permissions, func(ctx context.Context) (of struct{ inputs, labels uint64 }, err error) {
-		if of.inputs, err = countMessages(ctx, t.input, p.Subject); err != nil {
-			return of, err
+	count, err := ask(ctx, t.permissions, func(ctx context.Context) (n struct{ inputs, labels uint64 }, err error) {
+		if n.inputs, err = countMessages(ctx, t.input, p.Subject); err != nil {
+			return n, err
 		}
 		s, err := t.streamOf(ctx, p.Labels)
 		if err != nil {
-			return of, err // reported by the check of the stream
+			return n, err // reported by the check of the stream
 		}
 		name = s.CachedInfo().Config.Name
-		of.labels, err = countMessages(ctx, s, p.Labels)
-		return of, err
+		n.labels, err = countMessages(ctx, s, p.Labels)
+		return n, err
 	})
 	if err == nil && count.labels == 0 && count.inputs >= minUnlabelled {
 		t.add(Finding{Check: "labels", Pipeline: p.Name, Text: fmt.Sprintf("stream %s has no message of labels on %s, and "+
@@ -305,14 +304,14 @@ func countMessages(ctx context.Context, s jetstream.Stream, subject string) (n u
 	if err != nil {
 		return 0, err
 	}
-	for _, of := range info.State.Subjects {
-		n += of
+	for _, count := range info.State.Subjects {
+		n += count
 	}
 	return n, nil
 }
 
-// checkWindow notes that the stream keeps fewer rows than the window has: a restart continues with fewer.
-func (t *traffic) checkWindow() {
+// checkRetainedRows notes that the stream keeps fewer rows than the window has: a restart continues with fewer.
+func (t *traffic) checkRetainedRows() {
 	p, info := t.pipeline, t.input.CachedInfo()
 	c, readable := info.Config, t.messages-t.unreadable
 	window := p.Stage.Training.Window.Rows
@@ -346,6 +345,7 @@ type answers struct {
 	reason    string
 }
 
+// countAnswers counts nothing if the user may not read the answers, or none is a dead letter.
 func (t *traffic) countAnswers(ctx context.Context) (n answers, err error) {
 	p := t.pipeline
 	var newest time.Time
@@ -398,8 +398,7 @@ func (t *traffic) mayRead(stream, subject string) bool {
 
 // checkTrend looks twice at messages that are not answered while a daemon pulls them.
 func (t *traffic) checkTrend(ctx context.Context) {
-	p := t.pipeline
-	name := needs.ConsumerName(p.Name, "")
+	name := needs.ConsumerName(t.pipeline.Name, "")
 	look := func() (unanswered uint64, isPulled bool, err error) {
 		c, err := ask(ctx, t.permissions, func(ctx context.Context) (jetstream.Consumer, error) {
 			return t.input.Consumer(ctx, name)
@@ -407,8 +406,7 @@ func (t *traffic) checkTrend(ctx context.Context) {
 		if err != nil {
 			return 0, false, err
 		}
-		info := c.CachedInfo()
-		return info.NumPending + uint64(info.NumAckPending), info.NumAckPending > 0 || info.NumWaiting > 0, nil
+		return countUnanswered(c), c.CachedInfo().NumAckPending > 0 || c.CachedInfo().NumWaiting > 0, nil
 	}
 	before, isPulled, err := look()
 	if err != nil || before < maxHead || !isPulled || !natsx.Sleep(ctx, trendWait) {
@@ -418,8 +416,7 @@ func (t *traffic) checkTrend(ctx context.Context) {
 	if err != nil || after <= before {
 		return
 	}
-	t.add(Finding{Check: "consumer", Pipeline: p.Name, Level: LevelNote, Text: fmt.Sprintf("%d messages are not "+
-		"answered, %d more than %v ago: they arrive faster than they are answered", after, after-before,
-		trendWait),
+	t.add(Finding{Check: "consumer", Pipeline: t.pipeline.Name, Level: LevelNote, Text: fmt.Sprintf("%d messages are not "+
+		"answered, %d more than %v ago: they arrive faster than they are answered", after, after-before, trendWait),
 		Fix: "run another daemon with this configuration, if embedd_busy_ratio is near 1"})
 }

@@ -1,0 +1,42 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+)
+
+const requestTimeout = 5 * time.Second
+
+// ask sends requests to the server within requestTimeout, and ends them as soon as the server denies one.
+func ask[T any](ctx context.Context, p *natsx.PermissionMonitor, requests func(context.Context) (T, error)) (answer T,
+	err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err = p.Guard(ctx, p.IsServerRequest, func(ctx context.Context) (err error) {
+		answer, err = requests(ctx)
+		return err
+	})
+	return answer, err
+}
+
+// guard is ask with an error that names what could not be done, as in "reading the schema", the pipeline, and the
+// permission that is denied. js may be nil if the requests use no server.
+func guard[T any](ctx context.Context, js jetstream.JetStream, what, pipeline string,
+	requests func(context.Context) (T, error)) (answer T, err error) {
+	if js == nil {
+		answer, err = requests(ctx)
+	} else {
+		permissions := natsx.MonitorPermissions(js.Conn())
+		defer permissions.Stop()
+		answer, err = ask(ctx, permissions, requests)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s of pipeline %s: %w", what, pipeline, natsx.ExplainAPIError(err))
+	}
+	return answer, err
+}
