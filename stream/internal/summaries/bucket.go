@@ -60,18 +60,6 @@ func (b *Bucket) remove(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// keys lists the keys below a key.
-func (b *Bucket) keys(ctx context.Context, prefix string) (keys []string, err error) {
-	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.root+prefix+".>"))
-	if err != nil {
-		return nil, err
-	}
-	for subject := range info.State.Subjects {
-		keys = append(keys, strings.TrimPrefix(subject, b.root))
-	}
-	return keys, nil
-}
-
 // Collection has the summaries of one pipeline, for one incarnation of its stream and one configuration.
 type Collection struct {
 	*Bucket
@@ -88,18 +76,19 @@ func (s *Collection) block(n uint64) string { return s.key + "." + strconv.Forma
 // DeleteObsolete deletes the other collections of the pipeline, of earlier configurations and streams, and the
 // summaries of this one before a block, which were stored late.
 func (s *Collection) DeleteObsolete(ctx context.Context, from uint64) error {
-	keys, err := s.keys(ctx, s.pipeline)
+	keys, err := natsx.SubjectEnds(ctx, s.js, Stream, s.root+s.pipeline+".")
 	if err != nil {
 		return err
 	}
 	obsolete := map[string]bool{}
 	for _, key := range keys {
 		token := strings.Split(key, ".")
-		if len(token) < 4 {
+		if len(token) < 3 {
 			continue
 		}
-		if n, err := strconv.ParseUint(token[3], 10, 64); strings.Join(token[:3], ".") != s.key {
-			obsolete[strings.Join(token[:3], ".")] = true
+		collection := s.pipeline + "." + token[0] + "." + token[1]
+		if n, err := strconv.ParseUint(token[2], 10, 64); collection != s.key {
+			obsolete[collection] = true
 		} else if err == nil && n < from {
 			obsolete[s.block(n)] = true
 		}

@@ -158,11 +158,10 @@ func ledgerKey(pipeline string, created time.Time) string {
 
 // HasLedger reports whether a pipeline has ever used what edges sent.
 func HasLedger(ctx context.Context, js jetstream.JetStream, pipeline string) (bool, error) {
-	stream, err := natsx.FindStream(ctx, js, Stream)
-	if stream == nil || err != nil {
-		return false, err
+	keys, err := natsx.SubjectEnds(ctx, js, Stream, bucketRoot+ledgers(pipeline)+".")
+	if natsx.IsNotFound(err) {
+		return false, nil
 	}
-	keys, err := (&Bucket{store{js, stream, bucketRoot}}).keys(ctx, ledgers(pipeline))
 	return len(keys) > 0, err
 }
 
