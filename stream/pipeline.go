@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -249,15 +248,10 @@ func (p *pipeline) setDomain(ctx context.Context) error {
 	if !p.ModelsFromHub() {
 		return nil
 	}
-	isInfoRequest := func(one natsx.Permission) bool {
-		return p.Permissions.IsServerRequest(one) && strings.HasSuffix(one.Subject, ".API.INFO")
+	account, err := p.JS.AccountInfo(ctx)
+	if err != nil {
+		return natsx.ExplainAPIError(err)
 	}
-	return p.Permissions.Guard(ctx, isInfoRequest, func(ctx context.Context) error {
-		account, err := p.JS.AccountInfo(ctx)
-		if err != nil {
-			return natsx.ExplainAPIError(err)
-		}
-		p.Domain = account.Domain
-		return nil
-	})
+	p.Domain = account.Domain
+	return nil
 }

@@ -42,19 +42,10 @@ func (s *Schema) LoadSchema(ctx context.Context) (err error) {
 	default:
 		return nil
 	}
-	err = s.guard(ctx, func(ctx context.Context) (err error) {
-		s.record, _, err = s.store.Read(ctx)
-		return err
-	})
-	if err != nil {
+	if s.record, _, err = s.store.Read(ctx); err != nil {
 		return fmt.Errorf("reading the schema of pipeline %s: %w", s.Name, err)
 	}
 	return nil
-}
-
-// guard runs requests to the server, and ends them when the server refuses one: the error then names the permission.
-func (s *Schema) guard(ctx context.Context, do func(context.Context) error) error {
-	return s.Permissions.Guard(ctx, s.Permissions.IsServerRequest, do)
 }
 
 // SettleSchema completes the stage's configuration with its schema: the one that schema.features fixes, else the stored
@@ -85,17 +76,15 @@ func (s *Schema) SettleSchema(ctx context.Context, live *plugin.Live) error {
 		if err != nil || !s.isTrainer() {
 			return err // another replica stores it
 		}
-		return s.guard(ctx, func(ctx context.Context) (err error) {
-			stage.Contract, err = schema.Fix(ctx, s.store, s.record.Generation, contract)
-			return err
-		})
+		stage.Contract, err = schema.Fix(ctx, s.store, s.record.Generation, contract)
+		return err
 	}
 	return nil
 }
 
 // replace stores another schema than the one that was loaded; nil: messages are counted to find it. Only the trainer
 // stores it.
-func (s *Schema) replace(ctx context.Context, contract *arrowio.Contract, why string) error {
+func (s *Schema) replace(ctx context.Context, contract *arrowio.Contract, why string) (err error) {
 	if !s.isTrainer() {
 		s.isOther = contract == nil
 		if s.isOther {
@@ -105,14 +94,11 @@ func (s *Schema) replace(ctx context.Context, contract *arrowio.Contract, why st
 		return nil
 	}
 	isFirst := s.record.Contract == nil && !s.record.IsReset()
-	err := s.guard(ctx, func(ctx context.Context) (err error) {
-		if isFirst && contract != nil {
-			_, err = schema.Fix(ctx, s.store, s.record.Generation, contract)
-			return err
-		}
-		s.record, err = schema.Replace(ctx, s.store, contract, 0, time.Time{})
+	if isFirst && contract != nil {
+		_, err = schema.Fix(ctx, s.store, s.record.Generation, contract)
 		return err
-	})
+	}
+	s.record, err = schema.Replace(ctx, s.store, contract, 0, time.Time{})
 	if err == nil && !isFirst {
 		s.addEvent(why + ": the schema was replaced")
 	}
