@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,6 +85,51 @@ func TestLargeHeaders(t *testing.T) {
 		if !bytes.Equal(l.Data[n:], body) {
 			t.Error("the letter has another body")
 		}
+	}
+}
+
+// putRaw stores a message with headers that the client may refuse to send.
+func (s *site) putRaw(headers string, body []byte) {
+	s.Helper()
+	before := s.state("in").Msgs
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url(), "nats://"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer c.Close()
+	block := "NATS/1.0\r\n" + headers + "\r\n"
+	if _, err := fmt.Fprintf(c, "CONNECT {\"verbose\":false,\"headers\":true}\r\nHPUB in.x %d %d\r\n%s%s\r\n", len(block),
+		len(block)+len(body), block, body); err != nil {
+		s.Fatal(err)
+	}
+	s.until("the message is stored", func() bool { return s.state("in").Msgs > before })
+}
+
+// TestHeadersThatTheClientRefuses: a header with a name that servers and other clients accept, and ours does not send,
+// blocks nothing: an output is without it, and a dead letter has it in its body.
+func TestHeadersThatTheClientRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.make(jetstream.StreamConfig{Name: "dead"})
+	s.serving(nil)
+	for _, body := range [][]byte{numbered(1, 0), []byte("bad")} {
+		s.putRaw("a/b: 1\r\nc d: 2\r\nTrace: 3\r\n", body)
+	}
+	s.send(1)
+	s.settled()
+	out := s.stored("out", "out.x", 2)[0].Header
+	if out["a/b"] != nil || out["c d"] != nil || out.Get("Trace") != "3" {
+		t.Errorf("an output has the headers %v", out)
+	}
+	l := s.stored("dead", "dead.x", 1)[0]
+	n, err := strconv.Atoi(l.Header.Get(wire.HeaderTruncated))
+	if err != nil || n > len(l.Data) {
+		t.Fatalf("truncated %q of a body of %d", l.Header.Get(wire.HeaderTruncated), len(l.Data))
+	}
+	header, err := nats.DecodeHeadersMsg(l.Data[:n])
+	if err != nil || header.Get("a/b") != "1" || header.Get("c d") != "2" || header.Get("Trace") != "3" ||
+		string(l.Data[n:]) != "bad" {
+		t.Errorf("the dead letter has the headers %v and the body %q; %v", header, l.Data[n:], err)
 	}
 }
 

@@ -119,6 +119,7 @@ func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err 
 		Log:        s.log.With("pipeline", c.Name),
 		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.histories[c.Name], s.drain)
+	p.Conditions.Reopen()
 	p.configured, p.generation, p.watch.Interval = c, &s.generation, s.watchInterval
 	if provider := s.options.TracerProvider; provider != nil {
 		p.Tracer = provider.Tracer("github.com/embedd/embedd/stream")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/plugin"
@@ -111,6 +112,40 @@ func TestReloads(t *testing.T) {
 		t.Error("a configuration that cannot be opened is reloaded")
 	}
 	natstest.Await(t, "the last configuration is in force after a failed reload", inForce)
+}
+
+// TestReloadEndsAHalt: a pipeline that was halted and is opened again is halted neither by its status nor by its
+// metric, and has no condition of before.
+func TestReloadEndsAHalt(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	for _, name := range []string{"in", "out", "dead"} {
+		s.Stream(jetstream.StreamConfig{Name: name})
+	}
+	p := basicPipeline()
+	p.Stage.Fixed, p.Stop = fixedModel(t), stream.Stop{Bad: 10, Of: 20}
+	var next atomic.Pointer[stream.Reload]
+	r := reloadable(t, s.Connect(), &next, p)
+	for range 10 {
+		s.Publish(&nats.Msg{Subject: "in.x", Data: []byte("bad")})
+	}
+	hasCondition := func() bool {
+		return slices.ContainsFunc(r.pipeline().Conditions, func(c stream.Condition) bool {
+			return c.Name == "dead_share"
+		})
+	}
+	natstest.Await(t, "the pipeline is halted, and all of its messages are dead letters", func() bool {
+		return r.pipeline().Halted != "" && r.counter("embedd_halted") == 1 && hasCondition() && s.Count("dead") == 10
+	})
+	p.Stop = stream.Stop{}
+	next.Store(&stream.Reload{Applied: []string{"limits.bad"}, Pipelines: []stream.Pipeline{p}})
+	if _, err := r.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r.pipeline().Halted != "" || r.counter("embedd_halted") != 0 || hasCondition() {
+		t.Errorf("after a reload the pipeline is halted: %q, the metric is %g, its conditions are %v", r.pipeline().Halted,
+			r.counter("embedd_halted"), r.pipeline().Conditions)
+	}
 }
 
 // TestReloadFails: a configuration that cannot be read, or with which one of two pipelines cannot be opened, changes

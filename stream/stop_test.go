@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +65,43 @@ func TestStopWithHeldInputs(t *testing.T) {
 	}
 	if took := time.Since(begin); took >= natstest.Timeout {
 		t.Errorf("the stop waited %v for a model that could not come", took)
+	}
+}
+
+// TestStopsAreNoCrashes: an input whose output is refused at each of many stops is answered once the output's stream
+// takes it, and is not taken for one that crashes the process.
+func TestStopsAreNoCrashes(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "in"})
+	s.Stream(jetstream.StreamConfig{Name: "dead"})
+	full := jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: 1, Discard: jetstream.DiscardNew}
+	s.Stream(full)
+	s.Publish(nats.NewMsg("out.y"))
+	in := nats.NewMsg("in.x")
+	in.Data = drawRows(1, 2, 4).message(t)
+	s.Publish(in)
+	p := basicPipeline()
+	p.Stage.Fixed = fixedModel(t)
+	for range 8 {
+		r := newReplica(t, s.Connect(), p)
+		stream.SetDrain(r.Engine, time.Millisecond)
+		r.Start()
+		natstest.Await(t, "the output is refused", func() bool {
+			return strings.Contains(r.pipeline().Reason, "publishing on out.x fails")
+		})
+		if err := r.Stop(); !errors.Is(err, stream.ErrDrain) {
+			t.Errorf("Run returned: %v", err)
+		}
+	}
+	full.MaxMsgs = -1
+	if _, err := s.JS.UpdateStream(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	startReplica(t, s.Connect(), p)
+	natstest.Await(t, "the input is answered", func() bool { return s.Count("out")+s.Count("dead") == 2 })
+	if n := s.Count("dead"); n != 0 {
+		t.Errorf("%d inputs are dead letters", n)
 	}
 }
 

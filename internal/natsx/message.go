@@ -3,6 +3,7 @@ package natsx
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,6 +27,17 @@ type Message struct {
 func (m *Message) Subject() string      { return m.msg.Subject }
 func (m *Message) Headers() nats.Header { return m.msg.Header }
 func (m *Message) Data() []byte         { return m.msg.Data }
+
+// CanSendHeader reports whether the client sends a header of this name. It refuses names that servers and other clients
+// accept, such as "a/b", and then sends nothing of the message.
+func CanSendHeader(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c > '~' || strings.IndexByte(`"()/,:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // Metadata is the position of the message in its stream and its consumer.
 func (m *Message) Metadata() (*nats.MsgMetadata, error) {

@@ -339,6 +339,12 @@ func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to stri
 	if msg.Header, msg.Data, err = l.Original(); err != nil {
 		return r, err
 	}
+	for name := range msg.Header {
+		if !natsx.CanSendHeader(name) {
+			return r, fmt.Errorf("the message has a header %q, whose name this client cannot send; publish the message "+
+				"again with the client that has sent it, and without the header if possible", name)
+		}
+	}
 	if l.Header.Get(wire.HeaderSource) == "" {
 		if err := js.Conn().PublishMsg(msg); err != nil {
 			return r, err

@@ -87,6 +87,16 @@ func (c *Conditions) Clear(component Component) (had bool) {
 	return at.Load() != nil && at.Swap(nil) != nil
 }
 
+// Reopen clears what a pipeline reported before it is opened again: nothing else would clear what only its parts of
+// before knew. The conditions of the process stay.
+func (c *Conditions) Reopen() {
+	for component := range components {
+		if component != Server && component != Reload {
+			c.Clear(component)
+		}
+	}
+}
+
 // Reason returns the reason of a component, "" when it is clear.
 func (c *Conditions) Reason(component Component) string {
 	if reason := c.reasons[component].Load(); reason != nil {

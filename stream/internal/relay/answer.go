@@ -30,6 +30,7 @@ type input struct {
 	isRedelivered bool   // with partitions: it was delivered before
 	isSuspect     bool   // an earlier process had it and did not acknowledge it: it may have crashed the process
 	attempts      uint64 // known failed attempts
+	isCounted     bool   // this attempt is stored, see attempts.record
 
 	// Guarded by the mutex of type inFlight:
 	isProcessing bool

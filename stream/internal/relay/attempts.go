@@ -20,8 +20,9 @@ import (
 // attempts counts the attempts at messages of a consumer that an earlier process received and did not acknowledge: one
 // of them may have crashed it. Each of them is processed alone. From its third delivery on, an attempt is stored in the
 // state bucket before it begins, where the next process finds it. After Pipeline.Attempts of them the message becomes a
-// dead letter. The number of deliveries is no measure: it also counts those of messages that were queued behind the one
-// that crashed the process. It is complete when load has returned.
+// dead letter. An attempt that the process survives without an answer, as at a stop, is removed. The number of
+// deliveries is no measure: it also counts those of messages that were queued behind the one that crashed the process.
+// It is complete when load has returned.
 type attempts struct {
 	*scope.Scope
 	durable  string    // name of the consumer
@@ -128,6 +129,34 @@ func (t *attempts) increment(ctx context.Context, seq uint64) (uint64, error) {
 	defer t.mu.Unlock()
 	t.counts = counts
 	return counts[seq], nil
+}
+
+// retractTimeout is how long the server may take to remove an attempt.
+const retractTimeout = 2 * time.Second
+
+// retract removes the attempt at an input that is not answered here: it did not crash the process. It is called while
+// nothing else is in progress, or at a stop.
+func (t *attempts) retract(ctx context.Context, in *input) {
+	if !in.isCounted {
+		return
+	}
+	in.isCounted = false
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retractTimeout)
+	defer cancel()
+	seq := in.Origin.Seq
+	_, err := t.State.Modify(ctx, t.key(), func(note []byte) ([]byte, error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		counts := t.parse(note)
+		if _, ok := counts[seq]; !ok {
+			return note, nil
+		}
+		counts[seq]--
+		return json.Marshal(attemptsNote{t.created.UnixNano(), counts})
+	})
+	if err != nil {
+		t.Log.Warn("an attempt that did not crash the process stays recorded", "source", in.Origin.Source(), "error", err)
+	}
 }
 
 // attemptPoll is how often it is checked whether a message was answered.

@@ -101,7 +101,7 @@ func (c *composer) mapSubject(in *input) (err error) {
 		"none there: %v", c.Output, err), Hint: "publish it to a subject without wildcards, and with shorter tokens"}
 }
 
-// newPart returns a message with the headers of the input, those of embedd, and its identity.
+// newPart returns a message with the headers of the input that the client can send, those of embedd, and its identity.
 func (c *composer) newPart(in *input, kind wire.Answer, number int, subject string, body []byte, header nats.Header,
 	pairs ...[]wire.Pair) *part {
 	one := &struct { // one allocation in place of three
@@ -113,7 +113,7 @@ func (c *composer) newPart(in *input, kind wire.Answer, number int, subject stri
 	o.msg = &one.Msg
 	for k, v := range header {
 		// A dead letter that is replayed must not carry the error of its first attempt.
-		if !wire.Reserved(k) {
+		if !wire.Reserved(k) && natsx.CanSendHeader(k) {
 			o.msg.Header[k] = v
 		}
 	}

@@ -77,10 +77,12 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 		}
 		if errors.Is(err, errNotOwned) {
 			c.publisher.forget(a.parts)
+			a.in.source.attempts.retract(ctx, a.in)
 			c.inFlight.remove(a.in)
 			return
 		}
 		if c.postpone(a, err) {
+			a.in.source.attempts.retract(ctx, a.in)
 			c.inFlight.remove(a.in)
 			return
 		}
@@ -307,8 +309,12 @@ func (c *confirmer) await(ctx context.Context, o *part) error {
 }
 
 // resend sends a part, and all parts behind it that failed meanwhile. Parts that an earlier attempt may have stored are
-// looked up first.
+// looked up first. When ctx is done it sends nothing: the answer before it of its key may not be stored, and its own
+// may be, because the lookup ended too.
 func (c *confirmer) resend(ctx context.Context, o *part) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for more := true; more; {
 		select {
 		case a, ok := <-c.sent:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -97,8 +98,9 @@ func rejectedRows(r *plugin.Result) string {
 // addDeadLetter adds a dead letter to an answer, in messages of at most limit bytes: one, or as many parts as the body
 // needs. It adds no message if not even the headers fit.
 //
-// The headers of the input go into each part. Headers that are too large, and a status header that would make a client
-// take an empty message for one of the server, are written before the original bytes in the body.
+// The headers of the input go into each part. Headers that are too large or that the client cannot send, and a status
+// header that would make a client take an empty message for one of the server, are written before the original bytes in
+// the body.
 func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 	a.deadLetters, l.limit = append(a.deadLetters, l), limit
 	pairs, header, body := l.Pairs(), l.in.Header, l.body
@@ -107,7 +109,8 @@ func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 		ours += int64(len(pair.Key) + len(pair.Value) + 4)
 	}
 	ours = (ours + 1023) &^ 1023 // a longer error text must not change how the body is split
-	if size := headerBytes(header); size > headerRoom(limit, ours) || len(body) == 0 && header.Get("Status") != "" {
+	if size := headerBytes(header); size > headerRoom(limit, ours) || !canSend(header) ||
+		len(body) == 0 && header.Get("Status") != "" {
 		block := headerBlock(header)
 		body = slices.Concat(block, body)
 		pairs = append(pairs, wire.Pair{Key: wire.HeaderTruncated, Value: strconv.Itoa(len(block))})
@@ -151,6 +154,16 @@ func (c *composer) splitDeadLetter(a *answer, refused *part) {
 		limit = l.limit / 2 // the limit that is known is not the one that it exceeds
 	}
 	c.addDeadLetter(a, l, limit)
+}
+
+// canSend reports whether the client can send all headers of an input that are copied.
+func canSend(h nats.Header) bool {
+	for k := range h {
+		if !wire.Reserved(k) && !natsx.CanSendHeader(k) {
+			return false
+		}
+	}
+	return true
 }
 
 // headerBlock encodes headers as NATS sends them, in the order of their names.

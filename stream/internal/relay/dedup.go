@@ -127,13 +127,17 @@ func (d *dedup) lookUp(ctx context.Context, parts []*part) error {
 }
 
 // markStored marks the parts of an answer that an earlier attempt of any process stored. mayBeAnswered is false if the
-// input was never delivered before: then nothing is read. It retries until ctx is done. One goroutine calls it.
+// input was never delivered before: then nothing is read. It retries until ctx is done; then the answer must not be
+// sent, since it may be stored. One goroutine calls it.
 func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
 	if d == nil || !mayBeAnswered {
 		return
 	}
 	found := 0
 	for _, o := range a.parts {
+		if o.isStored { // this process stored it before the input was postponed
+			continue
+		}
 		for attempt := 0; ; attempt++ {
 			err := d.permissions.Guard(ctx, d.permissions.IsServerRequest, func(ctx context.Context) (err error) {
 				o.isStored, err = d.isStored(ctx, o)

@@ -63,6 +63,38 @@ func TestAnswerFarBack(t *testing.T) {
 	}
 }
 
+// TestNewestAnsweredBehindOthers: the newest answer is found however many messages of other pipelines the stream of the
+// outputs has stored since.
+func TestNewestAnsweredBehindOthers(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	created, identities := time.Now(), newIdentities()
+	o := wire.Origin{Stream: "in", Created: created, Seq: 7}
+	msg := nats.NewMsg("out.x")
+	msg.Header.Set(wire.HeaderSource, o.Source())
+	if _, err := s.JS.PublishMsg(t.Context(), msg, jetstream.WithMsgID(identities.of(o, wire.AnswerOut, 0))); err != nil {
+		t.Fatal(err)
+	}
+	for n := range firstLookBack + 1 {
+		if _, err := s.JS.PublishAsync("out.y", nil); err != nil {
+			t.Fatal(err)
+		}
+		if n%1000 == 0 {
+			<-s.JS.PublishAsyncComplete()
+		}
+	}
+	<-s.JS.PublishAsyncComplete()
+	d := newDedup(s.JS, slog.New(slog.DiscardHandler), spec.DefaultAckPending, identities)
+	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+		t.Fatal(err)
+	}
+	c := &consumers{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in"}}, dedup: d,
+		identities: identities}
+	if newest, err := c.newestAnswered(t.Context(), created); newest != o.Seq || err != nil {
+		t.Errorf("the newest input with an answer is %d, want %d; %v", newest, o.Seq, err)
+	}
+}
+
 // TestWhoseDuplicate: the message that the server names as a duplicate is the answer only if its subject, identity and
 // source are, or if it was deleted.
 func TestWhoseDuplicate(t *testing.T) {

@@ -74,6 +74,71 @@ func TestInOrderAfterLapse(t *testing.T) {
 	}
 }
 
+// TestNothingIsSentAfterTheDrain: when the drain has taken too long, an answer that waits for the one before it of its
+// key is not sent: the earlier one, which failed, would be stored behind it after the next start.
+func TestNothingIsSentAfterTheDrain(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	leases, err := lease.Open(t.Context(), s.JS, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := leases.Lease(lease.Options{Key: "q", Claim: lease.Claim{Holder: nats.NewInbox()}, TTL: natstest.Timeout})
+	natstest.Await(t, "the lease is held", func() bool { return l.Acquire(t.Context()) == nil && l.Term() != 0 })
+	outputs, err := s.JS.Conn().SubscribeSync("out.x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newPublisher(s.JS.Conn(), "")
+	defer u.close()
+	p := New(&scope.Scope{}, &Activity{}, 0)
+	u.release = func(a *answer) { p.send(u, a) }
+	sent := make(chan *answer, 2)
+	for range 2 {
+		o := &part{msg: nats.NewMsg("out.x"), id: nats.NewInbox(), sink: &sink{}}
+		a := &answer{in: &input{source: &source{ownership: &ownership{lease: l, tenure: l.Tenure()}},
+			Message: scope.Message{Subject: "in.k"}}, parts: []*part{o}}
+		p.publish(u, a)
+		if len(sent) == 0 {
+			u.fail(o, nats.ErrDisconnected)
+		}
+		sent <- a
+	}
+	close(sent)
+	c := newConfirmer(p.hotPath, u)
+	c.sent = sent
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.run(ctx)
+	if err := s.JS.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := outputs.Pending(); n != 1 || err != nil {
+		t.Errorf("%d outputs are sent, want the first alone; %v", n, err)
+	}
+}
+
+// TestPostponedElsewhereSince: a postponed input that another process has had since may have an answer that this
+// process does not know.
+func TestPostponedElsewhereSince(t *testing.T) {
+	in := &input{Message: scope.Message{Origin: wire.Origin{Seq: 1}, Delivered: 1}}
+	a := &answer{in: in, parts: []*part{{id: "id", isDoubtful: true}}}
+	var u undeliverable
+	if isPostponed, _ := u.restore(a); isPostponed {
+		t.Error("an input that was not postponed is one")
+	}
+	u.add(a, errRefused, time.Now())
+	for delivered, want := range map[uint64]bool{2: true, 3: false} {
+		in.Delivered = delivered
+		again := &answer{in: in, parts: []*part{{id: "id"}}}
+		isPostponed, isNext := u.restore(again)
+		if !isPostponed || isNext != want || !again.parts[0].isDoubtful {
+			t.Errorf("delivery %d: postponed %t, the next delivery %t, doubtful %t", delivered, isPostponed, isNext,
+				again.parts[0].isDoubtful)
+		}
+	}
+}
+
 // TestErrorOfReleasedPartition: the error of a partition that cannot be pulled ends when this replica owns none any
 // more: without a pull nothing else would end it.
 func TestErrorOfReleasedPartition(t *testing.T) {

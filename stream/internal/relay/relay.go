@@ -146,6 +146,7 @@ func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context,
 
 // Open prepares the relay to serve with the running stage. progress describes how far the first model is.
 func (r *Relay) Open(progress func() string) {
+	r.Series.Set(health.Halted, 0) // before it was opened again it may have been
 	r.deadLetterLog = health.NewLetterLog(r.Log, r.Series)
 	replica := r.partitions.replica
 	r.gate = answerGate{stage: r.Running, skipsUntilReady: r.Stage.Until == plugin.UntilSkip,
@@ -204,6 +205,9 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 		close(pulled)
 	}
 	wg.Wait()
+	for _, in := range unacked.inputs {
+		in.source.attempts.retract(work, in)
+	}
 	if left := r.nakAll(unacked); left > 0 && isLate.Load() {
 		err = errors.Join(err, r.errDrain(left))
 	}
@@ -286,7 +290,7 @@ func (r *Relay) process(ctx, work context.Context, unacked *inFlight, in *input)
 	}
 	beginSpan(r.Scope, in)
 	a := r.answerSuspect(work, in)
-	if a == nil {
+	if a == nil || work.Err() != nil { // a lookup that ended with work does not know whether the answer is stored
 		return nil
 	}
 	unacked.grow(in, a.bytes())

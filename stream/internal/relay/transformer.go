@@ -45,11 +45,17 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 	end := time.Now()
 	a.seconds = end.Sub(begin).Seconds()
 	t.answeredAt.Store(begin.UnixNano())
-	if in.Delivered > 1 && t.undeliverable.restore(a) {
-		if err := t.dedup.lookUp(ctx, a.doubtful()); err != nil {
-			t.Log.Debug("the end of the output stream cannot be read; trying again", "error", err)
+	if in.Delivered > 1 {
+		switch isPostponed, isNext := t.undeliverable.restore(a); {
+		case isPostponed && isNext:
+			if err := t.dedup.lookUp(ctx, a.doubtful()); err != nil {
+				t.Log.Debug("the end of the output stream cannot be read; trying again", "error", err)
+			}
+			return a
+		case isPostponed: // another process has had it since, and may have answered it
+			t.dedup.markStored(ctx, a, true)
+			return a
 		}
-		return a
 	}
 	// A message that was held for the ack wait may have been delivered to, and answered by, another process.
 	t.dedup.markStored(ctx, a, in.mayBeAnswered || end.Sub(in.receivedAt) > t.AckWait)
@@ -64,7 +70,8 @@ func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 	if !in.isSuspect || in.Delivered < 3 || t.undeliverable.has(in) {
 		return t.answer(ctx, in)
 	}
-	if in.source.attempts.record(ctx, in.Origin.Seq) <= t.Attempts {
+	if n := in.source.attempts.record(ctx, in.Origin.Seq); n <= t.Attempts {
+		in.isCounted = n > 0
 		return t.answer(ctx, in)
 	}
 	in.attempts = t.Attempts

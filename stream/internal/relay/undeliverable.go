@@ -44,9 +44,10 @@ type undeliverable struct {
 
 // postponed is one such input.
 type postponed struct {
-	times int
-	due   time.Time        // when it is delivered again
-	parts map[string]*part // of its answer by identity, that are or may be stored; without their messages
+	times     int
+	delivered uint64           // deliveries when it was postponed last
+	due       time.Time        // when it is delivered again
+	parts     map[string]*part // of its answer by identity, that are or may be stored; without their messages
 }
 
 // errRefused is returned for a dead letter that is not tried, because the last ones were not stored.
@@ -110,7 +111,7 @@ func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duratio
 	}
 	delay := redeliveryDelay(one.times)
 	one.times++
-	one.due = now.Add(delay)
+	one.delivered, one.due = a.in.Delivered, now.Add(delay)
 	for _, o := range a.parts {
 		if o.isStored || o.isDoubtful || o.number != 0 {
 			if one.parts == nil {
@@ -125,21 +126,21 @@ func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duratio
 	return delay
 }
 
-// restore marks the parts of an answer to a postponed input that are or may be stored. It returns false if the input
-// was not postponed.
-func (u *undeliverable) restore(a *answer) bool {
+// restore marks the parts of an answer to a postponed input that are or may be stored. It reports whether the input was
+// postponed, and whether this is the next delivery: then no other process has had it since.
+func (u *undeliverable) restore(a *answer) (isPostponed, isNext bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	one := u.inputs[keyOf(a.in)]
 	if one == nil {
-		return false
+		return false, false
 	}
 	for _, o := range a.parts {
 		if before := one.parts[o.id]; before != nil {
 			o.isStored, o.isDoubtful, o.after = before.isStored, before.isDoubtful, before.after
 		}
 	}
-	return true
+	return true, a.in.Delivered == one.delivered+1
 }
 
 // has reports whether an input was postponed.
