@@ -182,8 +182,8 @@ func TestCarryOver(t *testing.T) {
 	}
 }
 
-// TestHeldOutIsOfTheFit: what held-out rows say of a candidate does not stay for the next fit of its suffix where labels
-// no longer come in runs.
+// TestHeldOutIsOfTheFit: what held-out rows say of a candidate does not stay for the next fit of its suffix where
+// labels no longer come in runs.
 func TestHeldOutIsOfTheFit(t *testing.T) {
 	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
 	learnRings(t, l, 9)
