@@ -178,8 +178,8 @@ func (p *plan) otherSize(name string, size, want int) *Error {
 	return e
 }
 
-// listSize returns the common length of the non-null lists of a column, -1 if there are none, and an error if they have
-// none.
+// listSize returns the length of the non-null lists of a column, -1 if there are none, and an error if their lengths
+// differ.
 func (b *Batch) listSize(c *column) (int, *Error) {
 	f := &b.data.Layout.Fields[c.field]
 	o, size := b.data.Buffer(c.field, 1), int64(-1)

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/statestore"
@@ -104,5 +105,24 @@ func TestAttemptsOfAnOlderMessage(t *testing.T) {
 	}
 	if n := len(a.counts); n != maxCounted {
 		t.Errorf("%d messages are counted", n)
+	}
+}
+
+// TestRetract: an attempt that did not crash the process is removed, and never more than were stored.
+func TestRetract(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.Publish(nats.NewMsg("in.x"))
+	a := loadAttempts(t, s, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	for _, retracts := range []int{0, 1, 5} {
+		if n, err := a.increment(t.Context(), 1); err != nil || n < 3 || n > 4 {
+			t.Errorf("before %d are removed: %d attempts, %v", retracts, n, err)
+		}
+		for range retracts {
+			a.retract(t.Context(), &input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, isCounted: true})
+		}
+	}
+	if n, err := a.increment(t.Context(), 1); n != 3 || err != nil {
+		t.Errorf("after all are removed: %d attempts, %v", n, err)
 	}
 }
