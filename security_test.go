@@ -5,10 +5,19 @@ import (
 	"testing"
 )
 
-// TestDeployment: the systemd unit and the image run embedd without privileges, and the image has no other program.
+// TestDeployment: the systemd unit and the image run embedd without privileges, and the image has no other program. The
+// unit leaves what internal/cores, internal/stage and stream/internal/lease use of the kernel.
 func TestDeployment(t *testing.T) {
-	if unit := readPage(t, "deploy/embedd.service"); !strings.Contains(unit, "\nDynamicUser=yes\n") {
+	unit := readPage(t, "deploy/embedd.service")
+	if !strings.Contains(unit, "\nDynamicUser=yes\n") {
 		t.Error("deploy/embedd.service does not run as a dynamic user")
+	}
+	if strings.Contains(unit, "\nProcSubset=pid\n") {
+		t.Error("deploy/embedd.service hides /proc/stat and the boot ID of the machine")
+	}
+	_, last, denies := strings.Cut(unit, "\nSystemCallFilter=~@privileged @resources\n")
+	if denies && !strings.Contains(last, "\nSystemCallFilter=setpriority\n") {
+		t.Error("deploy/embedd.service denies setpriority, so training would not have a lower priority")
 	}
 	_, image, _ := strings.Cut(readPage(t, "deploy/Dockerfile"), "\nFROM scratch\n")
 	if !strings.Contains(image, "\nUSER 65532:65532\n") {

@@ -391,20 +391,19 @@ func (d *doctor) daemon(ctx context.Context, nc *nats.Conn, name string, running
 }
 
 // reportFindings are the findings in the status of a running pipeline: its state, and each condition as a fault.
-func reportFindings(pipeline string, msg *nats.Msg) []admin.Finding {
+func reportFindings(pipeline string, msg *nats.Msg) (all []admin.Finding) {
 	f := admin.Finding{Check: "daemon", Pipeline: pipeline, Level: admin.LevelOK}
 	r, err := client.ReadReport(msg)
 	switch {
 	case err != nil:
 		f.Level, f.Text = admin.LevelFault, err.Error()
-	case r.State == stream.StateBlocked && len(r.Conditions) == 0:
+	case r.State == stream.StateHalted:
+		f.Level, f.Text = admin.LevelFault, "halted, nothing is answered: "+r.Reason
+		f.Fix, f.Command = "correct the cause, see `embedd dlq ls`, and resume it", "embedd resume "+pipeline
+	case len(r.Conditions) > 0: // each is a fault, with its reason
+		f.Level, f.Text = admin.LevelNote, string(r.State)
+	case r.State == stream.StateBlocked:
 		f.Level, f.Text = admin.LevelFault, "blocked: "+r.Reason
-	case len(r.Conditions) > 0:
-		var reasons []string
-		for _, c := range r.Conditions {
-			reasons = append(reasons, c.Name+": "+c.Reason)
-		}
-		f.Level, f.Text = admin.LevelFault, strings.Join(reasons, "; ")
 	case !r.Ready:
 		f.Level, f.Text = admin.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
 	case r.Lag == nil:
@@ -412,7 +411,7 @@ func reportFindings(pipeline string, msg *nats.Msg) []admin.Finding {
 	default:
 		f.Text = fmt.Sprintf("%s, %d messages are not answered", r.State, r.Lag.Messages)
 	}
-	all := []admin.Finding{f}
+	all = append(all, f)
 	for _, c := range r.Conditions {
 		all = append(all, admin.Finding{Check: "daemon", Pipeline: pipeline, Level: admin.LevelFault,
 			Text: fmt.Sprintf("condition %s (blocks %s): %s", c.Name, c.Blocks, c.Reason),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
@@ -136,5 +137,26 @@ func TestDoctorReportsConditions(t *testing.T) {
 	faults, text := w.examine()
 	if !strings.Contains(text, `"check":"daemon","pipeline":"digits","level":"fault","text":"condition dead_share`) {
 		t.Errorf("%v\n%s", faults, text)
+	}
+}
+
+// TestReportFindings: each condition is one fault, and a halted pipeline is one, with the verb that resumes it.
+func TestReportFindings(t *testing.T) {
+	for _, c := range []struct{ status, want string }{
+		{`{"state":"ready","ready":true}`, "ok"},
+		{`{"state":"degraded","conditions":[{"name":"a","reason":"x"},{"name":"b","reason":"y"}]}`, "note fault fault"},
+		{`{"state":"blocked","conditions":[{"name":"server","reason":"x"}]}`, "note fault"},
+		{`{"state":"blocked","reason":"x"}`, "fault"},
+		{`{"state":"waiting_for_model","reason":"1 of 2 labelled rows"}`, "note"},
+		{`{"state":"halted","reason":"x"}`, "fault embedd resume digits"},
+		{`not JSON`, "fault"},
+	} {
+		var got []string
+		for _, f := range reportFindings("digits", &nats.Msg{Data: []byte(c.status)}) {
+			got = append(got, strings.TrimSpace(string(f.Level)+" "+f.Command))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, want %s", c.status, got, c.want)
+		}
 	}
 }

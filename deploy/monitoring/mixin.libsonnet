@@ -1,4 +1,4 @@
-// The alerts and the dashboard for those who deploy monitoring mixins.
+// The alerts and the dashboard as a monitoring mixin.
 {
   prometheusAlerts+:: std.parseYaml(importstr 'alerts.yaml'),
   grafanaDashboards+:: { 'embedd.json': import 'dashboard.json' },

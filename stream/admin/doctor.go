@@ -300,7 +300,9 @@ func (d *diagnosis) checkPlans(ctx context.Context) {
 		if p.NoConsumers {
 			level = LevelFault
 		}
-		d.addIf(p.Limit, Finding{Check: "limits", Text: p.Problem})
+		// An old server has a finding of its own.
+		isReported := slices.ContainsFunc(d.findings, func(f Finding) bool { return f.Text == p.Problem })
+		d.addIf(p.Limit && !isReported, Finding{Check: "limits", Text: p.Problem})
 		d.addIf(p.Warning != "", Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
 		d.addIf(p.SubjectWarning != "", Finding{Check: "subjects", Level: LevelNote, Text: p.SubjectWarning})
 		d.addIf(p.ConsumerWarning != "" && !slices.Contains(d.full, p.Name), Finding{Check: "consumer", Level: level,

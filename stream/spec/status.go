@@ -19,10 +19,10 @@ type State string
 
 // The states in order of precedence: a pipeline has the first that applies.
 const (
-	StateStarting        State = "starting"          // its streams have not been inspected yet
 	StateStopping        State = "stopping"          // it pulls no more inputs and answers those that it has
 	StateHalted          State = "halted"            // too many messages were bad; an operator has to resume it
 	StateBlocked         State = "blocked"           // something outside keeps it from answering; the reason names it
+	StateStarting        State = "starting"          // its streams have not been inspected yet
 	StateWaitingForModel State = "waiting_for_model" // nothing leaves until a model exists, or a fresh one
 	StateStale           State = "stale"             // the live model is too old; inputs are answered, and marked
 	StateParked          State = "parked"            // dead letters are not stored; all other inputs are answered
@@ -32,8 +32,8 @@ const (
 	StateReady           State = "ready"             // inputs are answered
 )
 
-// States are all states.
-var States = []State{StateStarting, StateStopping, StateHalted, StateBlocked, StateWaitingForModel, StateStale,
+// States are all states, in the order of precedence.
+var States = []State{StateStopping, StateHalted, StateBlocked, StateStarting, StateWaitingForModel, StateStale,
 	StateParked, StateDegraded, StateLearning, StateIdle, StateReady}
 
 // Ready reports whether an input would be answered now, as the configuration says.
