@@ -10,11 +10,14 @@ import (
 	"testing"
 )
 
-// TestAssertionsFailForNaN: assertions in tests of models are written as `if !(e <= 1e-9)`, which is true if e is NaN;
-// `if e > 1e-9` is not. Only comparisons whose syntax shows that they compare floating-point numbers are found.
+// TestAssertionsFailForNaN: assertions in tests of models and stages are written as `if !(e <= 1e-9)`, which is true if
+// e is NaN, as the accuracy of a model that has scored no row is; `if e > 1e-9` is not. Only comparisons whose syntax
+// shows that they compare floating-point numbers are found.
 func TestAssertionsFailForNaN(t *testing.T) {
 	for path, source := range goFiles(t) {
-		if !strings.HasPrefix(filepath.ToSlash(path), "model/") || !strings.HasSuffix(path, "_test.go") {
+		pkg, _, _ := strings.Cut(filepath.ToSlash(path), "/")
+		isLearning := pkg == "model" || pkg == "plugin" || strings.HasPrefix(filepath.ToSlash(path), "internal/stage/")
+		if !isLearning || !strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		fset := token.NewFileSet()

@@ -244,6 +244,9 @@ func parse(b []byte) (_ *Model, err error) {
 			panic(fail.With(fmt.Errorf("note: %w", err)))
 		}
 	}
+	if year := remarks.Note.Created.UTC().Year(); year < 0 || year > 9999 { // which JSON cannot have, in UTC
+		panic(fail.With(fmt.Errorf("note: created in the year %d in UTC, and years have four digits", year)))
+	}
 	if n := remarks.Note.Nulls; !slices.Contains([]string{"", "reject", "impute", "skip"}, n) {
 		panic(fail.With(fmt.Errorf("note: nulls %q is unknown to this program; use the release that wrote it", n)))
 	}
@@ -319,6 +322,9 @@ func parseArrays(heads []arrayHead, data []byte) []mapping.Array {
 				panic(fail.With(fmt.Errorf("array %q of shape %v is larger than the file", h.Name, h.Shape)))
 			}
 			count *= n
+		}
+		if count > len(data)/8 { // of no axes it is 1
+			panic(fail.With(fmt.Errorf("array %q of shape %v is larger than the file", h.Name, h.Shape)))
 		}
 		v := make([]float64, count)
 		for k := range v {

@@ -209,6 +209,30 @@ func TestFileLies(t *testing.T) {
 	}
 }
 
+// TestNumberThatIsMissing: an array without axes has one number, and a file without that number is damaged, which is no
+// panic of the reader.
+func TestNumberThatIsMissing(t *testing.T) {
+	head := `{"method":"x","map":"linear","dim":1,"features":["a"],"classes":[],"unit":false,"float64":false,"rows":1,` +
+		`"informative_rank":0,"params":{},"arrays":[{"name":"mean","shape":[1]},{"name":"scale","shape":[1]},` +
+		`{"name":"eigenvalues","shape":[0]},{"name":"components","shape":[]}]}`
+	_, err := Read(bytes.NewReader(craft(t, head, 2)))
+	if err == nil || !strings.Contains(err.Error(), `"components" of shape [] is larger than the file`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestYearsOfNotes: what is read can be written again, also if its time is in another year in UTC.
+func TestYearsOfNotes(t *testing.T) {
+	head, data, _ := parts(fileOf(t, fileModels(t)[0]))
+	for created, isGood := range map[string]bool{"9999-12-31T11:59:59-12:00": true, "9999-12-31T12:00:00-12:00": false,
+		"0000-01-01T12:00:00+12:00": true, "0000-01-01T11:59:59+12:00": false} {
+		note := []byte(`{"note":{"created":"` + created + `"},"report":{}}`)
+		if tryRead(t, assemble(head, data, note)) != isGood {
+			t.Errorf("created %s: it is read: %t", created, !isGood)
+		}
+	}
+}
+
 // repeating is a map with two arrays of one name.
 type repeating struct{ mapping.Map }
 

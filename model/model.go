@@ -248,6 +248,7 @@ func (m *Model) Components() []float64 {
 func (m *Model) Note() Note {
 	n := m.note
 	n.Source = maps.Clone(n.Source)
+	n.Categories, n.Dates = slices.Clone(n.Categories), slices.Clone(n.Dates)
 	return n
 }
 

@@ -24,6 +24,11 @@ func TestModelImmutable(t *testing.T) {
 	}
 	m.Params()["ridge"] = "changed"
 	m.Note().Source["stream"] = "changed"
+	encoded := m.WithNote(Note{Categories: []string{"city"}, Dates: []string{"when"}})
+	encoded.Note().Categories[0], encoded.Note().Dates[0] = "changed", "changed"
+	if n := encoded.Note(); n.Categories[0] != "city" || n.Dates[0] != "when" {
+		t.Errorf("the note of a model changed: %+v", n)
+	}
 	source := map[string]string{"file": "a"}
 	noted := m.WithNote(Note{Created: time.Now(), Source: source})
 	source["file"] = "changed"

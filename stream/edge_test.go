@@ -114,9 +114,9 @@ func TestEdge(t *testing.T) {
 	l.until("the edge answers", func() bool { return first.live() != "" })
 	l.acknowledged("p@edge")
 	l.once(300)
-	if text := first.Status()[0].Trainer; text != "the hub (domain hub) is the trainer" {
-		t.Errorf("the edge reports of the trainer: %q", text)
-	}
+	l.eventually(func() any { return first.Status() }, func() bool {
+		return first.Status()[0].Trainer == "the hub (domain hub) is the trainer"
+	})
 	l.until("the mirror has the pointer and its model", func() bool { // all that the edge needs to start without its hub
 		store, err := registry.JetStream(t.Context(), l.js)
 		if err != nil {
@@ -132,8 +132,8 @@ func TestEdge(t *testing.T) {
 	})
 
 	l.part()
+	cutAt := time.Now()
 	before := first.live()
-	heard := first.Status()[0].LastHeard
 	l.send(100)
 	l.acknowledged("p@edge")
 	hub := l.atHub()
@@ -144,9 +144,9 @@ func TestEdge(t *testing.T) {
 	l.acknowledged("p@edge")
 	l.once(450)
 	for _, r := range []*runner{first, second} {
-		s := r.Status()[0]
-		if !s.Ready || s.LastHeard.After(heard.Add(time.Minute)) || r.live() != before {
-			t.Errorf("cut off, ready is %t with %s, the hub heard at %v: %s", s.Ready, r.live(), s.LastHeard, s.Reason)
+		l.eventually(func() any { return r.Status() }, func() bool { return r.Status()[0].Ready })
+		if s := r.Status()[0]; s.LastHeard.After(cutAt) || r.live() != before {
+			t.Errorf("cut off at %v, %s is live, and the hub was heard at %v", cutAt, r.live(), s.LastHeard)
 		}
 	}
 	l.until("the edge says that the hub is away", func() bool {
@@ -158,9 +158,7 @@ func TestEdge(t *testing.T) {
 		at, err := hub.Pointer(t.Context())
 		return err == nil && at.Live != before && first.live() == at.Live && second.live() == at.Live
 	})
-	if _, err := first.models().Pin(t.Context(), registry.Request{Version: before}); err != nil {
-		t.Fatal(err)
-	}
+	l.pin(first, before)
 	l.until("the pin is at the hub, and holds at all", func() bool {
 		at, err := hub.Pointer(t.Context())
 		return err == nil && at.Pin == before && first.live() == before && second.live() == before &&
@@ -176,7 +174,12 @@ func TestEdge(t *testing.T) {
 func TestAdoptWithoutRequest(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
-	js := l.dial()
+	const inbox = "_INBOX_of_the_pipeline" // the hub too sends requests, to read the input
+	js, err := jetstream.New(connect(t, l.url(), nats.CustomInboxPrefix(inbox)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(js.Conn().Close)
 	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{edge()}})
 	if err != nil {
 		t.Fatal(err)
@@ -187,12 +190,29 @@ func TestAdoptWithoutRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := js.Conn().Flush(); err != nil { // requests of opening it are over, those too that were sent a second time
+	if err := js.Conn().FlushTimeout(ample); err != nil { // the server has the requests of opening it
 		t.Fatal(err)
 	}
-	asked := l.asked("$JS.API.>")
+	other, requests := l.dial().Conn(), make(chan *nats.Msg, 1<<12)
+	if _, err := other.ChanSubscribe("$JS.API.>", requests); err != nil {
+		t.Fatal(err)
+	}
+	asked := func(what string) (n int) { // since the last call
+		for _, nc := range []*nats.Conn{js.Conn(), other} {
+			if err := nc.FlushTimeout(ample); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range len(requests) {
+			if m := <-requests; strings.HasPrefix(m.Reply, inbox) && strings.Contains(m.Subject, what) {
+				n++
+			}
+		}
+		return n
+	}
+	asked("")
 	err = p.replica.Adopt(&registry.Choice{Live: &plugin.Live{Model: m, Version: m.Digest()[:16], Epoch: 1}})
-	if n := asked(); n > 0 || err != nil {
+	if n := asked(""); n > 0 || err != nil {
 		t.Errorf("adopting asks %d times: %v", n, err)
 	}
 	ctx, end := context.WithCancel(t.Context())
@@ -200,7 +220,7 @@ func TestAdoptWithoutRequest(t *testing.T) {
 	defer wg.Wait()
 	defer end()
 	p.replica.Start(ctx, &wg)
-	l.until("the mirror is cleaned", func() bool { return asked() > 0 })
+	l.until("the mirror is cleaned", func() bool { return asked("OBJ_"+registry.Bucket) > 0 })
 }
 
 // TestDoctorAtALeafNode: the schema is the hub's to decide, so doctor reports it there and not at the leaf node, whose
@@ -234,10 +254,12 @@ func TestDoctorAtALeafNode(t *testing.T) {
 		schemas, faults := findings(l.site, edge())
 		return len(schemas)+len(faults) == 0
 	})
-	if schemas, _ := findings(l.hub, hub); len(schemas) != 1 || schemas[0].Level != admin.LevelOK ||
-		!strings.Contains(schemas[0].Text, "the schema is ") {
-		t.Errorf("at the hub doctor finds %+v", schemas)
-	}
+	var schemas []admin.Finding
+	l.eventually(func() any { return schemas }, func() bool {
+		schemas, _ = findings(l.hub, hub)
+		return len(schemas) == 1 && schemas[0].Level == admin.LevelOK &&
+			strings.Contains(schemas[0].Text, "the schema is ")
+	})
 }
 
 // TestHubPermissions: the hub too answers a leaf node's request for the permissions of a user, with those of the leaf
@@ -310,9 +332,7 @@ func TestEdgePermissions(t *testing.T) {
 	before := first.live()
 	l.another(l.atHub())
 	l.until("the newest is taken", func() bool { return first.live() != before })
-	if _, err := first.models().Pin(t.Context(), registry.Request{Version: before}); err != nil {
-		t.Error(err)
-	}
+	l.pin(first, before)
 	l.until("what was pinned is taken", func() bool { return first.live() == before })
 	if err := refused.Load(); err != nil {
 		t.Errorf("the server says: %v", *err)
@@ -391,19 +411,34 @@ func (r *runner) models() *registry.Registry {
 	return r.running[0].replica.Models
 }
 
+// pin pins a version, again while the hub of a busy machine answers too late.
+func (l *leafNode) pin(r *runner, version string) {
+	l.Helper()
+	var err error
+	l.eventually(func() any { return err }, func() bool {
+		_, err = r.models().Pin(l.Context(), registry.Request{Version: version})
+		return err == nil
+	})
+}
+
 // another stores one more version of the same epoch at the hub.
 func (l *leafNode) another(hub *registry.Registry) {
 	l.Helper()
-	l.until("another version is stored at the hub", func() bool {
+	var err error
+	save := func() error {
 		p, err := hub.Pointer(l.Context())
 		if err != nil {
-			l.Fatal(err)
+			return err
 		}
 		m, err := hub.Model(l.Context(), p.Live)
 		if err != nil {
-			l.Fatal(err)
+			return err
 		}
 		_, err = hub.Save(l.Context(), &plugin.Release{Model: m, Epoch: p.Find(p.Live).Epoch, Parent: p.Live})
+		return err
+	}
+	l.eventually(func() any { return err }, func() bool {
+		err = save()
 		return err == nil
 	})
 }

@@ -75,10 +75,13 @@ func pair(ctx context.Context) (*model.Model, error) {
 	return fit.Fit(ctx, d, fit.Config{Method: "pca", Dim: 2})
 }
 
+// fleetTTL is the TTL of leases, and the ack wait, of replicas that share partitions: a busy machine has to renew them.
+const fleetTTL = 5 * lease.MinTTL / 2
+
 // keyed is a pipeline whose subject has a key.
 func keyed() Pipeline {
 	return Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: 8, Output: "out.x", Dead: "out.dead",
-		Lease: lease.MinTTL, AckWait: 2 * time.Second,
+		Lease: fleetTTL, AckWait: fleetTTL,
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}}}
 }
 

@@ -3,7 +3,6 @@ package stream
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/lease"
@@ -26,7 +25,7 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, _ := s.runGuarded(func(p *Pipeline) {
-		p.Lease, p.Models.None, p.Stage.Until = 2*time.Second, false, plugin.UntilSkip
+		p.Lease, p.Models.None, p.Stage.Until = lease.DefaultTTL, false, plugin.UntilSkip // a busy machine can renew it
 		p.Stage.Spec.Label = "missing"
 	})
 	for range 11 {
@@ -42,7 +41,7 @@ func TestNotices(t *testing.T) {
 		}
 		return reason
 	}
-	s.eventually(func() any { return e.Status() }, func() bool {
-		return strings.Contains(find("no_labels"), `column "missing"`) && e.Status()[0].IsTrainer
-	})
+	status := func() any { return e.Status() }
+	s.eventually(status, func() bool { return strings.Contains(find("no_labels"), `column "missing"`) })
+	s.eventually(status, func() bool { return e.Status()[0].IsTrainer })
 }

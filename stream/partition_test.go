@@ -135,7 +135,7 @@ func TestPartitionsLearn(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 8)
 	p := holdingPipeline()
-	p.Subject, p.Partitions, p.Lease = "in.*", 8, lease.MinTTL
+	p.Subject, p.Partitions, p.Lease = "in.*", 8, fleetTTL
 	first, second := f.replica(p), f.replica(p)
 	f.publish(300, 20)
 	f.answered()
@@ -191,7 +191,7 @@ func TestFullBuckets(t *testing.T) {
 		}
 	}
 	p := holdingPipeline()
-	p.Subject, p.Partitions, p.Lease = "in.*", 2, lease.MinTTL
+	p.Subject, p.Partitions, p.Lease = "in.*", 2, fleetTTL
 	first, second := f.replica(p), f.replica(p)
 	f.publish(300, 20)
 	f.answered()
@@ -246,7 +246,7 @@ func TestPartitionsWithoutModel(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
 	p := holdingPipeline()
-	p.Subject, p.Partitions, p.Lease = "in.*", 2, lease.MinTTL
+	p.Subject, p.Partitions, p.Lease = "in.*", 2, fleetTTL
 	first := f.replica(p)
 	f.publish(300, 20)
 	f.answered()
@@ -320,6 +320,7 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 	limit(1) // nothing more leaves, so all that comes is held
 	p := keyed()
 	p.Partitions, p.Stage.Fixed, p.InFlight = 4, fixed(t), 10<<20
+	p.AckWait = time.Minute // what is held is not delivered again
 	r := f.replica(p)
 	f.until("it holds all", func() bool { all := r.Status(); return len(all) > 0 && *all[0].Partitions == 5 })
 	body := numbered(1, 5000)

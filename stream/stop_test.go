@@ -37,7 +37,7 @@ func publishCore(t testing.TB, s *natstest.Server, n int, body []byte) {
 			t.Fatal(err)
 		}
 	}
-	if err := nc.Flush(); err != nil {
+	if err := nc.FlushTimeout(natstest.Timeout); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -373,7 +373,13 @@ func (c *csvReader) checkHeader(header []string) error {
 
 func (c *csvReader) findTypes(columns int) (rows int, err error) {
 	c.kinds = make([]columnKind, columns)
+	step := batchRows(columns)
 	for ; ; rows++ {
+		if rows%step == 0 && c.how.Err != nil {
+			if err := c.how.Err(); err != nil {
+				return rows, err
+			}
+		}
 		row, err := c.rows.Read()
 		if err == io.EOF {
 			return rows, nil

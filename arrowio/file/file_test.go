@@ -613,6 +613,60 @@ func TestDeviceStays(t *testing.T) {
 	}
 }
 
+// TestLinksStay: what is written under the name of a link, such as /dev/stdout, does not replace the link. Two writers
+// of one name do not share a temporary file, and a file that is replaced passes its permissions on.
+func TestLinksStay(t *testing.T) {
+	dir := t.TempDir()
+	out, err := os.Create(filepath.Join(dir, "redirected"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(before *os.File) { os.Stdout = before }(os.Stdout)
+	os.Stdout = out
+	kept := csvFile(t, "kept", "old")
+	if err := os.Chmod(kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, end := range []string{out.Name(), kept} {
+		link := filepath.Join(dir, fmt.Sprint("link", i))
+		if err := os.Symlink(end, link); err != nil {
+			t.Skip(err)
+		}
+		first, err := CreateWhole(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := CreateWhole(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, w := range []*Whole{first, second} {
+			if _, err := fmt.Fprint(w, "by ", k, ";"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(first.Close(), second.Close()); err != nil {
+			t.Error(err)
+		}
+		if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("the link to %s was replaced: %v", end, err)
+		}
+		text, err := os.ReadFile(end)
+		if want := []string{"by 0;by 1;", "by 1;"}[i]; err != nil || string(text) != want {
+			t.Errorf("%s has %q, want %q: %v", end, text, want, err)
+		}
+	}
+	if info, err := os.Stat(kept); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("a file that only its owner may read is %v: %v", info, err)
+	}
+	if _, err := out.WriteString("more"); err != nil {
+		t.Errorf("standard output was closed: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(kept), "*.tmp")); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+}
+
 // TestJSON: the rows of JSON are read as pipelines read them, in both forms, and none can be written.
 func TestJSON(t *testing.T) {
 	for text, want := range map[string]string{

@@ -20,7 +20,9 @@ type Options struct {
 	// Categories are columns of JSON whose numbers and booleans become text, as those of the label: 3 and "3" are the
 	// same.
 	Categories []string
-	types      *csvTypes // of several CSV files; nil: each value is read first
+	// Err ends the first pass over a CSV file, which may take minutes, with its error; nil: nothing does.
+	Err   func() error
+	types *csvTypes // of several CSV files; nil: each value is read first
 }
 
 // named are the formats of Options.Format. The name csv is that of compressed CSV too.

@@ -165,6 +165,9 @@ func (w *ward) examine() (faults []admin.Finding, text string) {
 		return code, out.String()
 	}
 	code, report := run("--json")
+	for end := time.Now().Add(ample); w.isLate(report) && time.Now().Before(end); {
+		code, report = run("--json")
+	}
 	for line := range strings.Lines(report) {
 		var f admin.Finding
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
@@ -186,6 +189,12 @@ func (w *ward) examine() (faults []admin.Finding, text string) {
 		w.Errorf("doctor ended with %d and found %d faults", code, len(faults))
 	}
 	return faults, report
+}
+
+// isLate reports whether doctor found only that the server of a busy machine answers too late.
+func (w *ward) isLate(report string) bool {
+	isSilent := strings.Contains(report, "no connection within") && strings.Contains(report, "timeout")
+	return w.server.Running() && (isSilent || strings.Contains(report, "context deadline exceeded"))
 }
 
 // findings runs doctor and returns its findings.
@@ -273,9 +282,7 @@ func (w *ward) follow(f admin.Finding) bool {
 	case len(words) > 0 && words[0] == "nats":
 		w.nats(words[1:])
 	case len(words) > 1 && words[0] == "embedd" && words[1] == "setup" && words[2] == "--apply":
-		if code, _, errs := call(w.Context(), words[1:]...); code != 0 {
-			w.Fatalf("%s ended with %d: %s", f.Command, code, errs)
-		}
+		verb(w.T, 0, words[1:]...)
 	case f.Key != "" && f.Value != "":
 		key := f.Key[strings.LastIndexByte(f.Key, '.')+1:]
 		at := strings.Index(w.config, key+": ") + len(key) + 2

@@ -39,12 +39,12 @@ type example struct{ file, subject string }
 const exampleTimeout = 30 * time.Second
 
 // ask asks for a file or a subject, unless one is known.
-func (x *example) ask(e *cli.Env) error {
+func (x *example) ask(ctx context.Context, e *cli.Env) error {
 	if x.file != "" || x.subject != "" {
 		return nil
 	}
 	e.Print("A file of rows, or a subject with messages, whose columns to fill in (Enter for an example): ")
-	line, err := bufio.NewReader(e.Stdin).ReadString('\n')
+	line, err := bufio.NewReader(e.Input(ctx)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

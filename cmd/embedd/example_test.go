@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -83,8 +87,40 @@ func TestInitFromRows(t *testing.T) {
 	for line, want := range map[string]example{"\n": {}, "in.x\n": {subject: "in.x"},
 		dir + "/none.csv\n": {file: dir + "/none.csv"}} {
 		var got example
-		if err := got.ask(&cli.Env{Stdin: strings.NewReader(line), Stderr: &strings.Builder{}}); err != nil || got != want {
+		e := &cli.Env{Stdin: strings.NewReader(line), Stderr: &strings.Builder{}}
+		if err := got.ask(t.Context(), e); err != nil || got != want {
 			t.Errorf("the answer %q is understood as %+v (%v)", line, got, err)
+		}
+	}
+}
+
+// TestSignalEndsQuestion: the first signal ends a verb that waits for an answer, and nothing was confirmed.
+func TestSignalEndsQuestion(t *testing.T) {
+	silent, terminal := io.Pipe()
+	defer terminal.Close()
+	e := &cli.Env{Stdin: silent, Stderr: io.Discard}
+	for name, ask := range map[string]func(context.Context) error{
+		"init":         func(ctx context.Context) error { return new(example).ask(ctx, e) },
+		"schema reset": func(ctx context.Context) error { return confirmed(ctx, e, "schema") },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- ask(ctx) }()
+		cancel()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s still waits for an answer", name)
+		}
+	}
+	for answer, want := range map[string]string{"y\n": "", "YES\n": "", "yes": "", "\n": "nothing was changed",
+		"": "nothing was changed", "n\n": "nothing was changed"} {
+		err := confirmed(t.Context(), &cli.Env{Stdin: strings.NewReader(answer), Stderr: io.Discard}, "model")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("the answer %q: %v", answer, err)
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -487,6 +489,13 @@ func TestModelExport(t *testing.T) {
 	for _, suffix := range []string{".json", ".npz", ".csv"} {
 		must(t, "model", "export", path, "-o", filepath.Join(dir, "m"+suffix))
 	}
+	curved := fitted(t, wine, "lda", "--landmarks", "30")
+	for _, suffix := range []string{".npz", ".NPZ", ".csv", ".CSV"} {
+		code, _, stderr := call(t.Context(), "model", "export", curved, "-o", filepath.Join(dir, "curved"+suffix))
+		if code != 2 || !strings.Contains(stderr, "is not a single matrix: export it as .json") {
+			t.Errorf("%s of a map that is no matrix: exit %d, %s", suffix, code, stderr)
+		}
+	}
 	shown, _ := must(t, "model", "show", path, "--format", "json")
 	raw, err := os.ReadFile(filepath.Join(dir, "m.json"))
 	if err != nil || string(raw) != shown {
@@ -670,6 +679,24 @@ func TestFileVerbErrors(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.tmp")); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
+	}
+}
+
+// TestSignalEndsOpening: a signal ends a verb in the first pass over CSV, which finds the types of its columns.
+func TestSignalEndsOpening(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rows, err := os.ReadFile(wine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := t.TempDir()
+	writeFile(t, parts, "a.csv", labelledRows(4))
+	writeFile(t, parts, "b.csv", labelledRows(4))
+	for path, e := range map[string]*cli.Env{wine: {}, parts: {}, "-": {Stdin: bytes.NewReader(rows)}} {
+		if _, err := files.Open(ctx, e, path, file.Options{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
 

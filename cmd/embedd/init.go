@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
@@ -35,7 +37,7 @@ func initCommand(e *cli.Env) *cobra.Command {
 			return exists
 		}
 		if cli.IsTerminal(e.Stdin) && cli.IsTerminal(e.Stderr) {
-			if err := from.ask(e); err != nil {
+			if err := from.ask(cmd.Context(), e); err != nil {
 				return err
 			}
 		}
@@ -48,21 +50,19 @@ func initCommand(e *cli.Env) *cobra.Command {
 			_, err := e.Stdout.Write(text)
 			return err
 		}
-		// Create exclusively: checking first would race with another process.
-		mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-		if *force {
-			mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+		if *force { // the file that exists stays until the new one is complete
+			err = files.WriteWhole(*path, func(w io.Writer) error {
+				_, err := w.Write(text)
+				return err
+			})
+		} else {
+			err = writeNew(*path, text)
 		}
-		file, err := os.OpenFile(*path, mode, 0o644)
 		if errors.Is(err, fs.ErrExist) {
 			return exists
 		}
 		if err != nil {
 			return fmt.Errorf("writing the configuration: %w", err)
-		}
-		_, err = file.Write(text)
-		if err := errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("writing %s: %w", *path, err)
 		}
 		todo := "Name your feature column in it, then"
 		if values != nil {
@@ -72,4 +72,18 @@ func initCommand(e *cli.Env) *cobra.Command {
 			todo, *path, *path)
 	}
 	return cmd
+}
+
+// writeNew writes a file that must not exist. Checking first would race with another process. What cannot be completed
+// is removed.
+func writeNew(path string, text []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		os.Remove(path)
+	}
+	return err
 }

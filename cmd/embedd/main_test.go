@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,12 +20,18 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/daemon"
 )
 
-// call runs a command line and returns its exit code and its output.
+// call runs a command line and returns its exit code and its output. It runs it again where the server of a busy
+// machine accepts the connection too late: then the verb has done nothing.
 func call(ctx context.Context, args ...string) (code int, stdout, stderr string) {
-	var out, errs bytes.Buffer
-	e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}
-	code = dispatch(ctx, e, args)
-	return code, out.String(), errs.String()
+	for end := time.Now().Add(ample); ; {
+		var out, errs bytes.Buffer
+		e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}
+		code = dispatch(ctx, e, args)
+		isLate := strings.Contains(errs.String(), "no connection within") && strings.Contains(errs.String(), "timeout")
+		if !isLate || ctx.Err() != nil || time.Now().After(end) {
+			return code, out.String(), errs.String()
+		}
+	}
 }
 
 func TestUsage(t *testing.T) {
@@ -158,11 +165,19 @@ func TestInitAndCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &v); err != nil || v.Valid || v.Errors != 1 {
 		t.Errorf("verdict %s: %v", lines[1], err)
 	}
+	// Nor is it lost if the new one cannot be written: it is replaced by a whole file, and not emptied first.
+	old := filepath.Join(filepath.Dir(path), "old")
+	if err := os.Link(path, old); err != nil {
+		t.Fatal(err)
+	}
 	if code, _, stderr := call(t.Context(), "init", "--force", "-o", path); code != 0 {
 		t.Error(stderr)
 	}
 	if code, _, _ := call(t.Context(), "check", "-c", path); code != 0 {
 		t.Errorf("check after init --force: exit %d", code)
+	}
+	if text, err := os.ReadFile(old); err != nil || !strings.Contains(string(text), "modle") {
+		t.Errorf("the file before has %q: %v", text, err)
 	}
 }
 

@@ -40,7 +40,8 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 			return out.Object(m)
 		}
 		var write func(io.Writer, *model.Model) error
-		switch strings.ToLower(filepath.Ext(*path)) {
+		ext := strings.ToLower(filepath.Ext(*path))
+		switch ext {
 		case ".embedd":
 			write = model.Write
 		case ".json":
@@ -54,7 +55,7 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 		default:
 			return cli.Usagef("model export: -o %s: the name ends in .embedd, .onnx, .json, .npz or .csv", *path)
 		}
-		if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
+		if m.Components() == nil && (ext == ".npz" || ext == ".csv") {
 			return cli.Usagef("model export: a map of kind %s is not a single matrix: export it as .json", m.Map())
 		}
 		if err := files.WriteWhole(*path, func(file io.Writer) error {

@@ -179,15 +179,15 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			}
 		}
 		once := func() error {
-			var rows dataset.Source = in
+			var rows dataset.Source = interruptible{in, ctx}
 			if *shuffle {
 				show.Show("reading "+files.Base(*data)+" to shuffle it", -1)
-				all, err := dataset.Shuffle(in, random)
+				all, err := dataset.Shuffle(rows, random)
 				if err != nil {
 					return err
 				}
 				defer all.Release()
-				rows = all
+				rows = interruptible{all, ctx}
 			}
 			b := &batches{*pack, append(in.Indexes(), *label, *key), input.packed(*pack), *batch, late, format, see, send}
 			return b.all(rows)
@@ -197,7 +197,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			if err == nil {
 				sorted.Print(e)
 			}
-			if err != nil || !*loop {
+			if err != nil || !*loop || p.messages == 0 { // without rows it would loop and never send
 				break
 			}
 			again, openErr := open()
@@ -243,6 +243,20 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// interruptible are rows until a signal. Without a stream nothing else waits for it, since no message is confirmed.
+type interruptible struct {
+	dataset.Source
+	ctx context.Context
+}
+
+// Next returns the next rows, or the error of the context.
+func (s interruptible) Next() (arrow.Record, error) {
+	if err := s.ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.Source.Next()
 }
 
 // batches cuts records into messages.
@@ -335,6 +349,7 @@ type publisher struct {
 	stream  string
 	others  []string // subjects that the user may have meant
 	pending []jetstream.PubAckFuture
+	wait    time.Duration // for the confirmation of a message
 
 	messages, rows int
 	bytes          int64
@@ -343,8 +358,11 @@ type publisher struct {
 // maxUnconfirmed is the maximum number of unconfirmed messages.
 const maxUnconfirmed = 64
 
+// confirmTimeout is how long a stream may take to confirm a message.
+const confirmTimeout = time.Minute
+
 func newPublisher(ctx context.Context, nc *connection.Conn, subject string, as wire.Format) (*publisher, error) {
-	p := &publisher{nc: nc, subject: subject, format: as}
+	p := &publisher{nc: nc, subject: subject, format: as, wait: confirmTimeout}
 	js, err := nc.JetStream()
 	if err != nil {
 		return nil, err
@@ -427,15 +445,20 @@ func (p *publisher) sendFirst(ctx context.Context, msg *nats.Msg) error {
 		p.subject, fix)
 }
 
-// confirm waits for the oldest unconfirmed message.
+// confirm waits for the oldest unconfirmed message. The client waits indefinitely for a confirmation that is lost.
 func (p *publisher) confirm(ctx context.Context) error {
 	f := p.pending[0]
 	p.pending = p.pending[1:]
+	lost := time.NewTimer(p.wait)
+	defer lost.Stop()
 	select {
 	case <-f.Ok():
 		return nil
 	case err := <-f.Err():
 		return fmt.Errorf("stream %s refused a message: %w", p.stream, err)
+	case <-lost.C:
+		return fmt.Errorf("stream %s did not confirm a message within %v, and may lack it: look whether the stream has a "+
+			"leader, and confirms (`nats stream info %s`: no_ack), and publish the rows again", p.stream, p.wait, p.stream)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -447,7 +470,7 @@ func (p *publisher) flush(ctx context.Context) error {
 	defer cancel()
 	for len(p.pending) > 0 {
 		if err := p.confirm(ctx); err != nil {
-			return err
+			return fmt.Errorf("the last %d of %d messages are not confirmed: %w", len(p.pending)+1, p.messages, err)
 		}
 	}
 	if err := p.nc.FlushWithContext(ctx); err != nil {

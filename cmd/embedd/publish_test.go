@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 )
 
 // TestPublishToPipeline: --pipeline takes subject, label, key and the subject of late labels from the configuration; a
@@ -103,5 +108,75 @@ pipelines:
 		if code == 0 || !strings.Contains(errs, says) {
 			t.Errorf("%v: exit %d, %s; want %s", flags, code, errs, says)
 		}
+	}
+}
+
+// TestPublishLoopEnds: a signal ends a publisher that repeats a file as fast as it can, also where no stream confirms
+// its messages, and a file without rows is not repeated.
+func TestPublishLoopEnds(t *testing.T) {
+	t.Parallel()
+	s := serveNATS(t, server.Options{})
+	nc := sure(nats.Connect(s.ClientURL(), nats.Timeout(ample)))
+	t.Cleanup(nc.Close)
+	got := make(chan struct{}, 1)
+	sure(nc.Subscribe("features.x", func(*nats.Msg) {
+		select {
+		case got <- struct{}{}:
+		default:
+		}
+	}))
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"rows.csv": labelledRows(4), "none.csv": "x,y\n"} {
+		data := writeFile(t, dir, name, text)
+		for _, shuffle := range []string{"--shuffle=false", "--shuffle"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan string, 1)
+			go func() {
+				code, stdout, stderr := call(ctx, "publish", "--loop", shuffle, "--server", s.ClientURL(), "--subject",
+					"features.x", "--data", data)
+				ended <- fmt.Sprint(code, " ", stdout, stderr)
+			}()
+			if name == "rows.csv" {
+				select {
+				case <-got:
+				case <-time.After(ample):
+					t.Fatal("no message comes")
+				}
+				cancel()
+			}
+			select {
+			case says := <-ended:
+				if isEmpty := strings.HasPrefix(says, "0 0 messages"); isEmpty != (name == "none.csv") {
+					t.Errorf("%s %s: %s", name, shuffle, says)
+				}
+			case <-time.After(ample):
+				t.Fatalf("%s %s: the publisher does not end", name, shuffle)
+			}
+			cancel()
+		}
+	}
+}
+
+// TestPublishWithoutConfirmation: a stream that does not confirm messages ends the publisher, which would wait
+// indefinitely.
+func TestPublishWithoutConfirmation(t *testing.T) {
+	t.Parallel()
+	s := serveNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir()})
+	nc := sure(connection.Dial(t.Context(), config.NATS{URL: s.ClientURL()}, connection.Options{Wait: ample}))
+	t.Cleanup(nc.Close)
+	js := sure(nc.JetStream())
+	sure(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "SILENT", Subjects: []string{"features.x"},
+		NoAck: true}))
+	p := sure(newPublisher(t.Context(), nc, "features.x", wire.FormatArrow))
+	p.wait = 100 * time.Millisecond
+	var err error
+	for n := 0; err == nil && n < maxUnconfirmed; n++ {
+		err = p.send(t.Context(), []byte("rows"), 1)
+	}
+	if err == nil || !strings.Contains(err.Error(), "stream SILENT did not confirm a message within 100ms") {
+		t.Errorf("after %d messages: %v", p.messages, err)
 	}
 }

@@ -234,16 +234,24 @@ func resetting(e *cli.Env, cmd *cobra.Command, what string, run func(context.Con
 			if *yes {
 				return nil
 			}
-			e.Print("Reset the " + what + "? [y/N] ")
-			answer, _ := bufio.NewReader(e.Stdin).ReadString('\n')
-			if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-				return cli.Checkf("%s: nothing was changed", verb)
-			}
-			return nil
+			return confirmed(cmd.Context(), e, what)
 		}
 		return run(cmd.Context(), resetRun{p, nc, js, out, confirm})
 	}
 	return cmd
+}
+
+// confirmed asks whether to reset something of a pipeline. A signal ends the question.
+func confirmed(ctx context.Context, e *cli.Env, what string) error {
+	e.Print("Reset the " + what + "? [y/N] ")
+	answer, _ := bufio.NewReader(e.Input(ctx)).ReadString('\n')
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return cli.Checkf("%s reset: nothing was changed", what)
+	}
+	return nil
 }
 
 // resetText describes what a reset will do.

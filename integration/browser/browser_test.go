@@ -502,7 +502,10 @@ func TestOperatorsSession(t *testing.T) {
 	narrow(1280)
 	js[any](r, "[...document.querySelectorAll('td button')].find((b) => b.textContent === 'Pin').focus()")
 	r.confirm("Pin")
-	r.shows("live, pinned")                                 // the table follows,
+	r.shows("live, pinned") // the table follows,
+	r.until("the overview follows", func() bool {
+		return js[bool](r, "document.querySelector('.cards').innerText.includes(', pinned')")
+	})
 	r.until("the button has the focus again", func() bool { // and the focus stays
 		return r.text("document.activeElement.closest('td button')?.textContent ?? ''") == "Unpin"
 	})

@@ -1,7 +1,9 @@
 """The package in clients/python: models of every kind against the program, the estimator, frames over NATS."""
 import asyncio
+import hashlib
 import json
 import random
+import struct
 
 import numpy as np
 import pandas as pd
@@ -50,6 +52,20 @@ def test_damage(fit, run):
         for data in (bytes(damaged), whole[:at], whole + b"\0"):
             with pytest.raises(embedd.ModelError):
                 embedd.Model.from_bytes(data)
+
+
+@pytest.mark.parametrize("shape", [b'["x",', b"[1e400,", b"[" + 70 * b"1,", 100_000 * b"[", b"[null,", b"[2e18,"], ids=range(6))
+def test_hostile_header(shape):
+    """A header of another form is a ModelError under valid checksums too."""
+    data = (harness.ROOT / "model" / "testdata" / "geodesic-version1.embedd").read_bytes()
+    size, = struct.unpack_from("<Q", data, 16)
+    content, rest = data[24 : 24 + size], data[24 + size + 32 :]
+    end = 8 + struct.unpack_from("<Q", content)[0]
+    head = content[8:end].replace(b'"shape":[', b'"shape":' + shape, 1)
+    assert head != content[8:end]
+    content = struct.pack("<Q", len(head)) + head + content[end:]
+    with pytest.raises(embedd.ModelError):
+        embedd.Model.from_bytes(data[:16] + struct.pack("<Q", len(content)) + content + hashlib.sha256(content).digest() + rest)
 
 
 def test_geodesic_version1():

@@ -7,12 +7,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/testsize"
 )
 
 func TestMain(m *testing.M) {
 	testsize.AtOnce(8)
-	KeyPoll = time.Second
+	KeyPoll, HedgeWait = time.Second, natstest.Timeout
 	os.Exit(m.Run())
 }
 

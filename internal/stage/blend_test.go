@@ -37,7 +37,7 @@ func TestBlend(t *testing.T) {
 	if parts := inspect(w.Stage); !parts.ByMoments || parts.Probe {
 		t.Errorf("it learns from moments: %v; probe: %v", parts.ByMoments, parts.Probe)
 	}
-	if st.Fits < 30 || len(w.decisions) < 3 || st.Live.Epoch != 1 || st.Accuracy < 0.8 {
+	if st.Fits < 30 || len(w.decisions) < 3 || st.Live.Epoch != 1 || !(st.Accuracy >= 0.8) {
 		t.Errorf("%d fits, %d models, epoch %d, right about %.3f", st.Fits, len(w.decisions), st.Live.Epoch, st.Accuracy)
 	}
 	m := st.Live.Model
@@ -76,7 +76,7 @@ func TestBlendIsOfItsRows(t *testing.T) {
 	probe := dataOf(rows)
 	a, b := project(t, want, probe), project(t, got, probe)
 	for i := range a {
-		if d := a[i] - b[i]; d > 1e-4 || d < -1e-4 {
+		if d := a[i] - b[i]; !(d <= 1e-4) || !(d >= -1e-4) {
 			t.Fatalf("output %d is %g from rows, %g from moments", i, a[i], b[i])
 		}
 	}

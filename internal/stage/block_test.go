@@ -117,7 +117,7 @@ func TestLearnsFromSummaries(t *testing.T) {
 				t.Fatalf("decisions %v", a.decisions)
 			}
 			st := a.Status()
-			if method != "pca" && st.Accuracy < 0.8 {
+			if method != "pca" && !(st.Accuracy >= 0.8) {
 				t.Errorf("accuracy %.3f, and by chance %.3f", st.Accuracy, st.Chance)
 			}
 			if st.Rows > 3000 || st.Rows < 2000 || st.Received != len(rows) {

@@ -181,7 +181,7 @@ func (t *lateLabels) addLabels(m *arrowio.Message, at spec.Position) *trainer.Ev
 		}
 		t.kind = kind
 	}
-	e, i := &trainer.Event{}, 0
+	e, i := &trainer.Event{OfLabels: true}, 0
 	for _, b := range m.Batches() {
 		for k := range b.Rows() {
 			one := join.Label{Position: join.Position(rowPosition(at, i)), Time: at.Time}

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -313,6 +314,38 @@ func TestLateReproducible(t *testing.T) {
 		if x, y := strings.Join(whole.decisions, "\n"), strings.Join(second.decisions, "\n"); x != y {
 			t.Errorf("stopped after %d, read again from %d: without\n%s\nwith\n%s", stop, seq, x, y)
 		}
+	}
+}
+
+// TestCorrectionsAreBacklog: corrections wait in the queue as rows do, so that readers of labels wait for a long fit
+// and none is dropped.
+func TestCorrectionsAreBacklog(t *testing.T) {
+	t.Parallel()
+	begun, end := make(chan struct{}, 1), make(chan struct{})
+	s := newStage(t, func(c *spec.Config) {
+		c.Spec.Key, c.Labels, c.Contract = "id", &spec.Labels{}, testContract(t)
+		c.Store = func(context.Context, *spec.Release) (string, error) {
+			select {
+			case begun <- struct{}{}:
+			default:
+			}
+			<-end
+			return "v1", nil
+		}
+	})
+	defer close(end)
+	rows := clouds(rand.New(rand.NewPCG(1, 1)), 200, 3)
+	var keys, labels, others []string
+	for i, r := range rows {
+		keys, labels = append(keys, fmt.Sprint(i)), append(labels, r.class)
+		others = append(others, rows[(i+1)%len(rows)].class)
+	}
+	learnKeyed(t, s, 1, rows, keys)
+	learnLabels(t, s, 1, 2, labelMessage(t, keys, labels))
+	<-begun
+	learnLabels(t, s, 2, 3, labelMessage(t, keys[:50], others[:50]))
+	if n := s.Backlog(); n != 50 {
+		t.Errorf("%d of 50 corrections are in the backlog", n)
 	}
 }
 

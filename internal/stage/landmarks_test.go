@@ -39,7 +39,7 @@ func TestLandmarks(t *testing.T) {
 	straight := newStage(t, nil)
 	r := rand.New(rand.NewPCG(61, 62))
 	learnRows(t, straight, 1, rings(r, 1000, 1))
-	if a := straight.Status().Accuracy; a > 0.7 {
+	if a := straight.Status().Accuracy; !(a <= 0.7) {
 		t.Errorf("the test shows nothing: a linear model is right about %.2f", a)
 	}
 	var outcomes []spec.Outcome
@@ -69,7 +69,7 @@ func TestLandmarks(t *testing.T) {
 		work, fits = append(work, mapped), append(fits, s.Status().Fits-before)
 	}
 	st := s.Status()
-	if refits := st.Fits - early; refits < 30 || st.Live.Epoch != first.Epoch || st.Alarms > 0 || st.Accuracy < 0.95 {
+	if refits := st.Fits - early; refits < 30 || st.Live.Epoch != first.Epoch || st.Alarms > 0 || !(st.Accuracy >= 0.95) {
 		t.Errorf("%d fits, epoch %d, %d alarms, right about %.3f", st.Fits, st.Live.Epoch, st.Alarms, st.Accuracy)
 	}
 	for part := range work {
@@ -187,7 +187,7 @@ func TestLandmarksOfBadRows(t *testing.T) {
 				}
 			}
 			learnRows(t, s, 100, rings(r, 1500, 1))
-			if st := s.Status(); st.Live == nil || st.Accuracy < 0.7 || inspect(s).Landmarks.Len() != 50 {
+			if st := s.Status(); st.Live == nil || !(st.Accuracy >= 0.7) || inspect(s).Landmarks.Len() != 50 {
 				t.Errorf("after good rows %d landmarks, right about %.2f: %s", inspect(s).Landmarks.Len(), st.Accuracy, st.Note)
 			}
 		})

@@ -41,14 +41,14 @@ func TestWorseModelStays(t *testing.T) {
 		broken[i].class = fmt.Sprintf("c%d", r.IntN(3))
 	}
 	learnRows(t, s, 100, broken)
-	if st := s.Status(); st.Fits < fits+5 || st.Alarms == 0 || st.Accuracy > 0.45 {
+	if st := s.Status(); st.Fits < fits+5 || st.Alarms == 0 || !(st.Accuracy <= 0.45) {
 		t.Errorf("the test shows nothing: %+v", st)
 	}
 	if s.Live() != good {
 		t.Errorf("after labels that mean nothing %s is live: %s", s.Live().Version, promoted[len(promoted)-1].Reason)
 	}
 	learnRows(t, s, 1000, clouds(r, 1000, 3))
-	if st := s.Status(); st.Accuracy < 0.95 {
+	if st := s.Status(); !(st.Accuracy >= 0.95) {
 		t.Errorf("after labels that mean something again: %+v", st)
 	}
 }
@@ -70,7 +70,7 @@ func TestChange(t *testing.T) {
 			}
 			learnRows(t, s, 100, turned)
 			st := s.Status()
-			if st.Alarms == 0 || st.Rows > 520 || st.Live.Epoch == before.Epoch || st.Accuracy < 0.8 {
+			if st.Alarms == 0 || st.Rows > 520 || st.Live.Epoch == before.Epoch || !(st.Accuracy >= 0.8) {
 				t.Errorf("after a turn: %+v, live %+v", st, st.Live)
 			}
 			if st.Live.Model.Dim() != before.Model.Dim() {
@@ -138,7 +138,7 @@ func TestCoordinatesStay(t *testing.T) {
 		diff += d * d
 		size += float64(v) * float64(v)
 	}
-	if r := math.Sqrt(diff / size); r > 0.45 {
+	if r := math.Sqrt(diff / size); !(r <= 0.45) {
 		t.Errorf("outputs moved by %.2f of their size within one epoch", r)
 	}
 }
@@ -449,7 +449,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	learnRows(t, s, 200, clouds(r, 1000, 3))
-	if st := s.Status(); st.Live.Version == "bad" || st.Pinned || st.Accuracy < 0.9 {
+	if st := s.Status(); st.Live.Version == "bad" || st.Pinned || !(st.Accuracy >= 0.9) {
 		t.Errorf("after unpinning: %+v, live %+v", st, st.Live)
 	}
 	s.Close()

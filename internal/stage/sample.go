@@ -116,10 +116,12 @@ func (s *Sample) countAges(members map[string][]*window.Row) {
 		return
 	}
 	s.Oldest, s.Newest = time.Unix(0, oldest).UTC(), time.Unix(0, newest).UTC()
-	step := float64(newest-oldest)/AgeSteps + 1 // of a window of one time the first part has all
+	// In float64, which has room for any two times and rounds. Of a window of one time the first part has all.
+	step := (float64(newest)-float64(oldest))/AgeSteps + 1
 	for i := range s.Classes {
 		for _, r := range members[s.Classes[i].Name] {
-			s.Classes[i].Ages[int(float64(r.Time-oldest)/step)]++
+			at := int((float64(r.Time) - float64(oldest)) / step)
+			s.Classes[i].Ages[min(at, AgeSteps-1)]++
 		}
 	}
 }

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -43,6 +44,22 @@ func TestChooseRows(t *testing.T) {
 	}
 	if _, rows = chooseRows(window.New(window.Config{Features: 1, Rows: 10, Labelled: true}), 10); len(rows) != 0 {
 		t.Errorf("an empty window gives %d rows", len(rows))
+	}
+}
+
+// TestAgesOfManyYears: times that are years apart, as of a server whose clock was set, are in the first and last part.
+func TestAgesOfManyYears(t *testing.T) {
+	t.Parallel()
+	const year = int64(365 * 24 * time.Hour)
+	for _, times := range [][2]int64{{0, 4 * year}, {1, 56 * year}, {math.MinInt64, math.MaxInt64}} {
+		w := window.New(window.Config{Features: 1, Rows: 10, Labelled: true})
+		for i, at := range times {
+			w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, Time: at, Label: "a", X: []float64{0}})
+		}
+		s, _ := chooseRows(w, 10)
+		if ages := s.Classes[0].Ages; ages[0] != 1 || ages[AgeSteps-1] != 1 {
+			t.Errorf("%d: %v", times, ages)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/embedd/embedd/plugin/spec"
 )
@@ -95,5 +96,37 @@ func TestTakeoversDecideAlike(t *testing.T) {
 				t.Errorf("without takeovers %d rows and evidence %g, with %d and %g", x.Rows, x.Evidence, y.Rows, y.Evidence)
 			}
 		})
+	}
+}
+
+// TestOlderCopyAfterAChange: after an older copy of the stream was restored, rows have positions of a stream that was
+// created when the copy was noticed, and after a restart those of the copy. Then all are before the last change.
+func TestOlderCopyAfterAChange(t *testing.T) {
+	t.Parallel()
+	learn := func(s *Stage, created int64, rows []row) {
+		for i := 0; i < len(rows); i += 20 {
+			at := spec.Position{Created: time.Unix(created, 0), Seq: uint64(1 + i/20), Time: time.Unix(created+int64(i), 0)}
+			if err := s.Learn(decode(t, s, rows[i:i+20]), at); err != nil {
+				t.Fatal(err)
+			}
+			waitIdle(t, s)
+		}
+	}
+	rows := clouds(rand.New(rand.NewPCG(7, 9)), 1500, 4)
+	turned := rows[1000:]
+	for i := range turned {
+		x := turned[i].x
+		turned[i].x = append(append([]float32{}, x[2:]...), x[:2]...)
+		turned[i].x[4] *= -1
+	}
+	before := newRecordedStage(t, func(*spec.Config) {})
+	learn(before.Stage, 2000, rows)
+	if s := before.Status(); s.Alarms == 0 || s.Live.Epoch == 1 {
+		t.Fatalf("after a change: %+v", s)
+	}
+	after := newRecordedStage(t, func(c *spec.Config) { c.Resume, c.Training.IgnoreDrift = before.live, true })
+	learn(after.Stage, 1000, turned)
+	if n := after.Status().Rows; n != len(turned) {
+		t.Errorf("the window has %d of %d rows", n, len(turned))
 	}
 }

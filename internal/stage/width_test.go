@@ -65,7 +65,7 @@ func TestRoomForClasses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if have, want := neighbours(t, l.Model, fresh), neighbours(t, of, fresh); have < want-0.03 {
+			if have, want := neighbours(t, l.Model, fresh), neighbours(t, of, fresh); !(have >= want-0.03) {
 				t.Errorf("after %d rows %.3f of the neighbours are right, with lda of all classes %.3f: %s", rows, have,
 					want, s.Status().Note)
 			}

@@ -776,8 +776,13 @@ func TestResumeOfNoPipeline(t *testing.T) {
 		t.Errorf("starting: %d %s", w.Code, w.Body)
 	}
 	s := serveAPI(t, config.HTTP{})
-	asked := sure(s.server.Connect().SubscribeSync(stream.ServiceSubject("q", "resume")))
+	other := s.server.Connect()
+	asked := sure(other.SubscribeSync(stream.ServiceSubject("q", "resume")))
+	s.server.AwaitSubscriber(stream.ServiceSubject("q", "resume"))
 	code, text := s.do("POST", path, "", nil)
+	if err := other.FlushTimeout(natstest.Timeout); err != nil {
+		t.Fatal(err)
+	}
 	if n, _, _ := asked.Pending(); code != http.StatusNotFound || n > 0 {
 		t.Errorf("%d %s, and others got %d requests", code, text, n)
 	}
@@ -818,16 +823,16 @@ func TestResumeOutlivesAnError(t *testing.T) {
 		micro.WithEndpointQueueGroupDisabled()); err != nil {
 		t.Fatal(err)
 	}
-	reports, silent, err := client.AskAll(t.Context(), nc, "p", "resume", stream.Request{})
-	if len(reports) != 1 || !slices.Equal(silent, []string{stopping.Info().ID}) ||
-		err == nil || !strings.Contains(err.Error(), "the engine is stopping") {
-		t.Errorf("%d reports, %v did not report, %v", len(reports), silent, err)
-	}
-	var resumed struct{ Replicas, Silent []any }
-	if code, text := s.do("POST", "/api/v1/pipelines/p/resume", "", &resumed); code != 200 ||
-		len(resumed.Replicas) != 1 || len(resumed.Silent) != 1 {
-		t.Errorf("%d %s", code, text)
-	}
+	natstest.Await(t, "one reports, and the other's error is known", func() bool { // however late both answer a ping
+		reports, silent, err := client.AskAll(t.Context(), nc, "p", "resume", stream.Request{})
+		return len(reports) == 1 && slices.Equal(silent, []string{stopping.Info().ID}) &&
+			err != nil && strings.Contains(err.Error(), "the engine is stopping")
+	})
+	natstest.Await(t, "the answer has both", func() bool {
+		var resumed struct{ Replicas, Silent []any }
+		code, _ := s.do("POST", "/api/v1/pipelines/p/resume", "", &resumed)
+		return code == 200 && len(resumed.Replicas) == 1 && len(resumed.Silent) == 1
+	})
 }
 
 // TestManyReaders: event streams beyond http.clients are refused, and a client that does not read is disconnected and

@@ -44,6 +44,28 @@ func (r *Rows) numbering(single map[string]bool) (found []bool, err error) {
 			columns[j] = &numbers{seen: map[float64]bool{}, up: true, down: true, low: math.Inf(1), high: math.Inf(-1)}
 		}
 	}
+	if err := r.scan(columns, (*numbers).add); err != nil {
+		return nil, err
+	}
+	dense := map[int]*numbers{} // that may have a number twice
+	for j, c := range columns {
+		isDense := c.high-c.low < 2*float64(r.N)
+		if found[j] = c.up || c.down || isDense; !c.up && !c.down && isDense && c.seen == nil {
+			dense[j] = c
+			c.bits = make([]uint64, int(c.high-c.low)/64+1)
+		}
+	}
+	err = r.scan(dense, (*numbers).mark)
+	for j, c := range columns {
+		if c.bits != nil {
+			found[j] = dense[j] != nil
+		}
+	}
+	return found, err
+}
+
+// scan reads the rows for some columns, and removes those for which see returns false.
+func (r *Rows) scan(columns map[int]*numbers, see func(*numbers, float64) bool) error {
 	const block = 1024 // rows read at a time
 	for from := 0; from < r.N && len(columns) > 0; from += block {
 		rows := min(block, r.N-from)
@@ -53,41 +75,59 @@ func (r *Rows) numbering(single map[string]bool) (found []bool, err error) {
 		} else {
 			x = make([]float64, rows*r.M)
 			if err := r.Stored.ReadRows(x, from); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		for j, c := range columns {
 			for i := range rows {
-				if !c.add(x[i*r.M+j]) {
+				if !see(c, x[i*r.M+j]) {
 					delete(columns, j)
 					break
 				}
 			}
 		}
 	}
-	for j, c := range columns {
-		found[j] = c.up || c.down || c.high-c.low < 2*float64(r.N)
-	}
-	return found, nil
+	return nil
 }
 
 // numbers are the integers of a column, each once.
 type numbers struct {
-	seen      map[float64]bool
+	seen      map[float64]bool // the first ones; nil if there are more than maxSeen
+	bits      []uint64         // those that a second pass has seen, from low on
+	count     int
 	last      float64
 	up, down  bool
 	low, high float64
 }
 
-// add reports whether a value is an integer that is new.
+// maxSeen is the number of integers of a column that are remembered one by one: few columns with a number twice have
+// none among so many, and rows that do not fit into memory have more.
+const maxSeen = 1 << 16
+
+// add reports whether a value is an integer that is new, as far as that is known.
 func (c *numbers) add(v float64) bool {
 	if v != math.Trunc(v) || c.seen[v] { // NaN differs from itself
 		return false
 	}
-	if len(c.seen) > 0 {
+	if c.count++; c.count > 1 {
 		c.up, c.down = c.up && v > c.last, c.down && v < c.last
 	}
-	c.seen[v], c.last = true, v
+	if c.seen != nil {
+		c.seen[v] = true
+	}
+	if c.count == maxSeen {
+		c.seen = nil
+	}
+	c.last = v
 	c.low, c.high = min(c.low, v), max(c.high, v)
 	return true
+}
+
+// mark reports whether the second pass sees a value for the first time.
+func (c *numbers) mark(v float64) bool {
+	at := int(v - c.low)
+	word, bit := &c.bits[at/64], uint64(1)<<(at%64)
+	isNew := *word&bit == 0
+	*word |= bit
+	return isNew
 }

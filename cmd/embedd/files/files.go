@@ -17,8 +17,10 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// Open opens the argument of --data: a file of rows, a directory of them, or a pattern of their names.
+// Open opens the argument of --data: a file of rows, a directory of them, or a pattern of their names, unless a signal
+// ends it.
 func Open(ctx context.Context, e *cli.Env, path string, how file.Options) (*file.Reader, error) {
+	how.Err = ctx.Err
 	if path == "-" {
 		return how.NewReader(e.Input(ctx), "standard input")
 	}

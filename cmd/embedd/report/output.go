@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -31,11 +32,23 @@ func Flag(f *cli.Flags, e *cli.Env) *Output {
 	return o
 }
 
-// MakeRoomFor sends the report to stderr if path, the file that the verb writes, is standard output.
+// MakeRoomFor sends the report to stderr if path, the file that the verb writes, is standard output: - or a name of it,
+// such as /dev/stdout.
 func (o *Output) MakeRoomFor(e *cli.Env, path string) {
-	if path == "-" {
+	if path == "-" || isFile(e.Stdout, path) {
 		o.w = e.Stderr
 	}
+}
+
+// isFile reports whether a stream is the file at a path.
+func isFile(stream any, path string) bool {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	is, err := file.Stat()
+	named, namedErr := os.Stat(path)
+	return err == nil && namedErr == nil && os.SameFile(is, named)
 }
 
 // Object writes v as one line of JSON.

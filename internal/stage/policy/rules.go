@@ -155,6 +155,16 @@ func (r *Rules) Swap(size, learned int) Rules {
 	return next
 }
 
+// Restored returns the rules of a checkpoint. Evidence that was gathered with another margin is about another
+// hypothesis: it starts over, and no suffix is followed.
+func (r Rules) Restored(g spec.Gate) Rules {
+	margin := Compare(g, DoorFollowing).Test.Margin
+	if slices.ContainsFunc(r.Pairs, func(p RulePair) bool { return p.Test.Margin != margin }) {
+		r.Pairs, r.Followed = nil, 0
+	}
+	return r
+}
+
 // Choose decides which suffix of a window of this many rows to follow. It begins with the one with the best score, when
 // the evidence that its rule is better than that of the whole window and than the live model suffices. The window has
 // at least twice its rows: else the two differ by when they were last fitted, not by what they are fitted on.

@@ -92,3 +92,19 @@ func TestNothingToFollow(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesOfAnotherMargin: after the margin of the gate was raised, evidence for the lower one begins no following.
+func TestRulesOfAnotherMargin(t *testing.T) {
+	g, random := spec.Gate{Evidence: 1000}, rand.New(rand.NewPCG(1, 2))
+	var r Rules
+	scored(&r, g, random, 6000, 0.70, 0.80, 0.76, 0.72)
+	if same := r.Restored(g); len(r.Pairs) == 0 || !slices.Equal(same.Pairs, r.Pairs) {
+		t.Fatalf("%d of %d pairs are left", len(same.Pairs), len(r.Pairs))
+	}
+	g.Margin = 0.2
+	next := r.Restored(g)
+	scored(&next, g, random, 640, 0.70, 0.80, 0.76, 0.72)
+	if next.Followed != 0 || r.Followed == 0 {
+		t.Errorf("%d is followed, %d was", next.Followed, r.Followed)
+	}
+}

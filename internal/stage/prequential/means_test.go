@@ -126,7 +126,7 @@ func TestShares(t *testing.T) {
 		if err := k.nearest(t.Context(), c.near, []window.Row{{Label: c.label}}, []float64{1}, class, shares); err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(shares[0]-c.want) > 1e-9 || (class[0] == "a") != (c.near.to < c.each) {
+		if !(math.Abs(shares[0]-c.want) <= 1e-9) || (class[0] == "a") != (c.near.to < c.each) {
 			t.Errorf("%+v: class %s, share %g", c, class[0], shares[0])
 		}
 	}

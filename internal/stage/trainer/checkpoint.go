@@ -260,7 +260,7 @@ func (t *Trainer) restore(ctx context.Context) {
 		t.live.Agreement, t.live.Sensitivity, t.live.FittedAt = s.Live, s.LiveBeats, s.LiveFitted
 		t.liveRows = fittedRows{s.LiveFrom, s.LiveTo}
 	}
-	t.rules = s.Rules
+	t.rules = s.Rules.Restored(t.config.Training.Gate)
 	if !t.data.window.Trainable() || t.live == nil {
 		return
 	}

@@ -30,7 +30,20 @@ type Event struct {
 	// For labels that arrive in separate messages:
 	LabelledBy    []window.Position // by row of Rows: the position of its label; nil if rows carry their labels
 	NewestLabel   window.Position   // the newest label that was read
+	OfLabels      bool              // a message of labels brought the rows, in the order of its labels
 	OldestWaiting window.Position   // the oldest row that waits for its label; zero: none
+}
+
+// first is the position of the first row of an event, false if it has none to learn.
+func (e *Event) first() (p window.Position, ok bool) {
+	rows := e.Rows
+	if e.Summary != nil {
+		rows = e.Summary.Rows
+	}
+	if len(rows) == 0 {
+		return p, false
+	}
+	return rows[0].Position, true
 }
 
 // Fix is a change to a row that was learned: it has another label, or another row of its key has replaced it.

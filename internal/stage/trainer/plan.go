@@ -327,13 +327,20 @@ func (d *dataset) describeOutlier() string {
 // refill adds the rows of an event that were learned before a restart to the window, and returns the rest. Their labels
 // may arrive again after rows that are new; models are not scored on them again.
 func (d *dataset) refill(e *Event, resuming bool) []window.Row {
+	if e.OfLabels { // a restart from a checkpoint among these rows needs those that are not learned then
+		for i := range e.Rows {
+			if p := e.Rows[i].Position; d.waiting.Seq == 0 || p.Compare(d.waiting) < 0 {
+				d.waiting = p
+			}
+		}
+	}
 	if e.LabelledBy == nil || d.resumedRow.Seq == 0 {
 		return e.Rows
 	}
-	rest := e.Rows[:0]
+	rest, labels := e.Rows[:0], e.LabelledBy[:0]
 	for i, r := range e.Rows {
-		if r.Compare(d.resumedRow) > 0 || e.LabelledBy[i].Compare(d.resumedTo) > 0 {
-			rest = append(rest, r)
+		if by := e.LabelledBy[i]; r.Compare(d.resumedRow) > 0 || by.Compare(d.resumedTo) > 0 {
+			rest, labels = append(rest, r), append(labels, by)
 			continue
 		}
 		if d.window.Add(r) == window.Added && !resuming {
@@ -341,12 +348,26 @@ func (d *dataset) refill(e *Event, resuming bool) []window.Row {
 			d.references.Sync(d.window)
 		}
 	}
+	e.LabelledBy = labels
 	return rest
 }
 
-// isNew reports whether fixes of an event are due to labels that were read after the checkpoint of a restart.
+// reached notes up to which label an event is learned when some of its rows are left: a checkpoint may be taken among
+// the rows of a message of labels, which are in any order. Other rows are learned in their order, and it says which.
+func (d *dataset) reached(e *Event, left int) {
+	if e.LabelledBy == nil && len(e.Fixes) == 0 {
+		return
+	}
+	if d.newestLabel = e.NewestLabel; e.OfLabels && left > 0 {
+		d.newestLabel = e.LabelledBy[len(e.LabelledBy)-left-1]
+	}
+}
+
+// isNew reports whether fixes of an event are due to labels that were read after the checkpoint of a restart. One that
+// was taken among the rows of a message of labels has its fixes.
 func (d *dataset) isNew(e *Event) bool {
-	return d.window != nil && d.resumedRow.Seq > 0 && e.NewestLabel.Compare(d.resumedTo) > 0 &&
+	isPartlyLearned := e.OfLabels && e.NewestLabel.Created == d.resumedTo.Created && e.NewestLabel.Seq == d.resumedTo.Seq
+	return d.window != nil && d.resumedRow.Seq > 0 && !isPartlyLearned && e.NewestLabel.Compare(d.resumedTo) > 0 &&
 		slices.ContainsFunc(e.Fixes, func(f Fix) bool { return d.window.At(f.At) != nil })
 }
 

@@ -103,7 +103,7 @@ func (p *windowProbe) restore(ctx context.Context, s *probeState) {
 		p.fit(ctx, size)
 	}
 	configured := p.schedule.Config
-	p.schedule, p.rules = s.Policy, s.Rules
+	p.schedule, p.rules = s.Policy, s.Rules.Restored(p.fitter.plan.config.Training.Gate)
 	p.schedule.Config = configured
 }
 

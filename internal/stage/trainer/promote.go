@@ -278,6 +278,9 @@ func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o
 	}
 	o.Live, o.Promoted = live, true
 	t.host.Promote(live)
+	if t.live != nil { // not of a bootstrap model
+		t.live.Model = live.Model // so that adopt recognises it by its version
+	}
 	t.log.Info("a model goes live", "version", live.Version, "method", m.Method(), "dim", m.Dim(), "epoch", epoch,
 		"rows", s.Rows, "door", o.Door, "reason", o.Reason)
 	return nil

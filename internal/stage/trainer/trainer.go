@@ -69,8 +69,8 @@ func New(c *spec.Config, host Host) *Trainer {
 	return t
 }
 
-// open makes the window, once the number of features is known.
-func (t *Trainer) open(features int) {
+// open makes the window, once the number of features is known. first is the position of its first row; zero: unknown.
+func (t *Trainer) open(features int, first window.Position) {
 	p := t.plan
 	if p.setLimit(features); p.limit != "" {
 		t.log.Warn("learning is limited by memory", "cause", p.limit)
@@ -90,15 +90,18 @@ func (t *Trainer) open(features int) {
 	}
 	t.schedule.Features, t.schedule.MaxRows = features, t.data.window.MaxRows()
 	if t.resume != nil {
-		t.data.window.Cut(t.resume.Start)
+		// Else the stream is an older copy, whose rows are all before the start.
+		if first == (window.Position{}) || first.Created >= t.resume.Start.Created {
+			t.data.window.Cut(t.resume.Start)
+		}
 		t.data.window.LowerQuota(t.resume.Level)
 	}
 }
 
 // Learn handles one event.
 func (t *Trainer) Learn(ctx context.Context, e *Event) {
-	if t.data.window == nil && (len(e.Rows)+len(e.Unlabelled) > 0 || e.Summary != nil) {
-		t.open(len(t.host.Features()))
+	if first, ok := e.first(); t.data.window == nil && (ok || len(e.Unlabelled) > 0) {
+		t.open(len(t.host.Features()), first)
 	}
 	if e.TakeOver {
 		t.takeOver(e.Adopt)
@@ -117,16 +120,16 @@ func (t *Trainer) Learn(ctx context.Context, e *Event) {
 	}
 	defer describe(t, len(e.Rows))
 	t.fitBootstrap(ctx, e.Unlabelled)
-	if e.LabelledBy != nil {
-		t.data.newestLabel = e.NewestLabel
-	}
 	if t.resume != nil && t.data.isNew(e) {
 		t.restore(ctx) // the window of the checkpoint is full, and without these fixes
 	}
-	later := t.data.fix(e.Fixes) // before a checkpoint of these rows: a restart has read the whole event
-	for rows := t.data.refill(e, t.resume != nil); len(rows) > 0 && ctx.Err() == nil; {
+	later := t.data.fix(e.Fixes) // before a checkpoint of these rows: a restart has read the whole message
+	rows := t.data.refill(e, t.resume != nil)
+	t.data.reached(e, 0)
+	for len(rows) > 0 && ctx.Err() == nil {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
+		t.data.reached(e, len(rows))
 		t.learnRows(ctx, part)
 	}
 	t.data.fix(later)

@@ -1,10 +1,13 @@
 package trainer
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -243,5 +246,27 @@ func TestCheckpointOfManySuffixes(t *testing.T) {
 	}
 	if len(text) > 400<<10 {
 		t.Errorf("%d suffixes: a checkpoint of %d bytes", len(sizes), len(text))
+	}
+}
+
+// TestUnstoredModelIsNoFit: the candidates that were fitted with a model that could not be stored are gone, so they do
+// not count as the last fits of their suffixes.
+func TestUnstoredModelIsNoFit(t *testing.T) {
+	c := configOf(fit.Config{Method: "lda", Dim: 2})
+	l, live := newTrainer([]string{"x", "y"}, c)
+	learnRings(t, l, 9)
+	l.fitAll(t.Context(), nil)
+	whole := l.candidateOf(0)
+	if live() == nil || whole == nil {
+		t.Fatalf("live is %v, the candidate %v", live(), whole)
+	}
+	fitted := slices.Clone(l.schedule.Fitted)
+	l.schedule.Learned += 100
+	c.Store = func(context.Context, *spec.Release) (string, error) { return "", errors.New("no connection") }
+	short := &candidate{Model: prequential.New(whole.Model.Model), size: 250}
+	s := &window.Suffix{First: whole.first, Last: whole.last, Rows: 250}
+	err := l.promote(t.Context(), whole.Model.Model, s, short, spec.Outcome{Door: policy.DoorBetter}, time.Now())
+	if err == nil || l.candidateOf(0) != whole || !slices.Equal(l.schedule.Fitted, fitted) {
+		t.Errorf("%v: fits %+v became %+v", err, fitted, l.schedule.Fitted)
 	}
 }

@@ -43,7 +43,7 @@ func TestSift(t *testing.T) {
 		t.Errorf("%d rows of %v, and %d of %v without the others", s.Rows, s.Classes, clean.Rows, clean.Classes)
 	}
 	for i, v := range a.Total.RawSymmetric().Data {
-		if d := math.Abs(v - b.Total.RawSymmetric().Data[i]); d > 1e-12 {
+		if d := math.Abs(v - b.Total.RawSymmetric().Data[i]); !(d <= 1e-12) {
 			t.Errorf("entry %d of the scatter is off by %g", i, d)
 		}
 	}

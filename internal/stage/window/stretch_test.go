@@ -39,7 +39,7 @@ func TestHoldOutByStretch(t *testing.T) {
 					least, most = min(least, n), max(most, n)
 				}
 			}
-			if s := float64(all) / float64(len(held)); math.Abs(s-holdout) > holdout/20 {
+			if s := float64(all) / float64(len(held)); !(math.Abs(s-holdout) <= holdout/20) {
 				t.Errorf("messages of %d rows: a share of %.3f is held out, not %g", rows, s, holdout)
 			}
 			if mean := float64(all) / float64(runs); mean < stretchRows/2 || mean > 4*stretchRows {

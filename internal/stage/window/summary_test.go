@@ -255,7 +255,7 @@ func TestSumOfParts(t *testing.T) {
 			}
 		}
 		for j := range mean {
-			if math.Abs(mean[j]-sum.Mean[j]) > 1e-9*(1+math.Abs(mean[j])) {
+			if !(math.Abs(mean[j]-sum.Mean[j]) <= 1e-9*(1+math.Abs(mean[j]))) {
 				t.Errorf("feature %d: mean %g, of the rows %g", j, sum.Mean[j], mean[j])
 			}
 		}
@@ -298,7 +298,7 @@ func TestUnlabelledSummary(t *testing.T) {
 		t.Fatalf("%d rows are in the sums, %d are there", s.Rows, n)
 	}
 	for i, v := range got.Eigenvalues() {
-		if math.Abs(v-want.Eigenvalues()[i]) > 1e-9*v {
+		if !(math.Abs(v-want.Eigenvalues()[i]) <= 1e-9*v) {
 			t.Errorf("eigenvalue %d is %g, of the rows %g", i, v, want.Eigenvalues()[i])
 		}
 	}
@@ -320,7 +320,7 @@ func TestFarInSummary(t *testing.T) {
 		t.Errorf("%d rows of %d are set aside, %d are learned", s.Read.Outliers, s.Read.Rows, s.Len())
 	}
 	for i := range s.Rows {
-		if s.Rows[i].X[2] > 1e6 {
+		if !(s.Rows[i].X[2] <= 1e6) {
 			t.Error("a far value is carried")
 		}
 	}

@@ -286,7 +286,7 @@ func TestMoments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, v := range a.Total.RawSymmetric().Data {
-		if d := math.Abs(v - b.Total.RawSymmetric().Data[i]); d > 1e-12 {
+		if d := math.Abs(v - b.Total.RawSymmetric().Data[i]); !(d <= 1e-12) {
 			t.Errorf("entry %d of the scatter is off by %g", i, d)
 		}
 	}

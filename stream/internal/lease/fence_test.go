@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	testsize.AtOnce(8)
+	natsx.HedgeWait = ample
 	os.Exit(m.Run())
 }
 
@@ -46,7 +48,7 @@ func write(url string, fenced bool) error {
 	if err != nil {
 		return err
 	}
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample)) // by default a busy server ends this process
 	if err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ func write(url string, fenced bool) error {
 	}
 	var term atomic.Uint64
 	r := registry.New(store, "p", registry.Options{Term: term.Load})
-	lease := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: fmt.Sprint(os.Getpid())}, TTL: MinTTL})
+	lease := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: fmt.Sprint(os.Getpid())}, TTL: writerTTL})
 	go lease.Run(ctx, func(ctx context.Context, taken uint64) {
 		if fenced && taken != 0 {
 			sealed, err := r.Seal(ctx, taken, lease.IsHolder)
@@ -130,6 +132,9 @@ type writers struct {
 
 // ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
 const ample = 3 * time.Minute
+
+// writerTTL is the TTL of the writers' lease: a request may take a quarter of it, and a busy machine has to renew it.
+const writerTTL = 5 * time.Second
 
 func newWriters(t *testing.T, how string) *writers {
 	t.Helper()
@@ -219,7 +224,7 @@ func (w *writers) takeover(do func(*exec.Cmd)) time.Duration {
 func (w *writers) holder() *exec.Cmd {
 	w.Helper()
 	for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		e, err := w.bucket.read(w.Context(), "p", MinTTL)
+		e, err := w.bucket.read(w.Context(), "p", writerTTL)
 		if err != nil || e.claim == nil || w.seen() == 0 {
 			continue
 		}
@@ -247,7 +252,7 @@ func (w *writers) stop() {
 		w.signal(one, syscall.SIGSTOP)
 	})
 	w.signal(former, syscall.SIGCONT)
-	time.Sleep(MinTTL / 4) // it writes what it was about to
+	time.Sleep(writerTTL / 4) // it writes what it was about to
 }
 
 // times is how often something is done: few times, and often where the long forms of the tests are asked for.

@@ -79,7 +79,9 @@ class Model:
         remarks, _ = _header(notes)
         try:
             return _build(content, at, head, remarks, version)
-        except (KeyError, IndexError, TypeError, AttributeError) as e:
+        except ModelError:
+            raise
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError) as e:
             raise ModelError(f"the header has another form than documented: {e!r}") from e
 
     def transform(self, x: Any, nulls: str | None = None) -> Floats:
@@ -159,7 +161,7 @@ def _header(body: bytes) -> tuple[Any, int]:
         raise ModelError("truncated; copy or export it again")
     try:
         return json.loads(body[8:end].decode()), end
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise ModelError(f"the header is no JSON: {e}") from e
 
 

@@ -118,7 +118,8 @@ function operations() {
 
 // previous asks for a rollback to the version before the live one.
 async function previous() {
-  const {models} = await api.models(chosen()).catch((e) => { said(e.message); return {models: []}; });
+  const {models} = await api.models(chosen()).catch((e) => { said(e.message); return {}; });
+  if (!models) return null;
   const to = models.find((m) => m.state === 'previous');
   if (!to) said('No version was live before.');
   return to && rollback(to, models.find((m) => m.state === 'live'));

@@ -38,7 +38,8 @@ export class Overview {
     const wrong = all.filter((p) => p.level !== 'healthy').length;
     this.head.textContent = all.length === 0 ? 'No pipeline runs' : wrong && all.length === 1 ? 'The pipeline needs attention' : wrong ? `${wrong} of ${all.length} pipelines need attention`
       : all.length === 1 ? 'The pipeline is healthy' : `All ${all.length} pipelines are healthy`;
-    const key = [chosen, all.map((p) => [p.pipeline, p.word, p.reason, p.model?.version, p.lag?.messages, p.accuracy, p.fixed, p.conditions])];
+    const key = [chosen, all.map((p) => [p.pipeline, p.word, p.reason, p.since, p.model?.version, p.model?.epoch, p.model?.pinned, p.lag?.messages, p.accuracy,
+      p.fixed, p.conditions])];
     redraw(this.cards, key, () => all.length === 0
       ? h('li', {class: 'warn'}, 'The pipelines are being opened, or the configuration has none. `embedd doctor` says what is missing.') : all.map((p) => {
       const m = p.model;

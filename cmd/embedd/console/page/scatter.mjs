@@ -214,7 +214,7 @@ export class Scatter {
 
   // compose shows what the window is made of: the rows of each class by their age.
   compose() {
-    const {classes, rows, oldest, newest} = this.data, most = Math.max(...classes.flatMap((c) => c.ages));
+    const {classes, rows, oldest, newest} = this.data, most = classes.reduce((n, c) => Math.max(n, ...c.ages), 0);
     const bars = (c) => h('span', {class: 'bars', role: 'img', 'aria-label': `From old to new: ${c.ages.join(', ')} rows`},
       c.ages.map((n) => (n ? '▁▂▃▄▅▆▇█'[Math.ceil(n / most * 8) - 1] : ' ')).join(''));
     this.ages.hidden = classes.length === 0;
