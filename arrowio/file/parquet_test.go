@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -206,5 +207,54 @@ func TestParquetOldForms(t *testing.T) {
 	if got := decimalValue(parquet.FixedLenByteArrayValue([]byte{0xff, 0x38})); got.LowBits() != ^uint64(199) ||
 		got.HighBits() != -1 {
 		t.Errorf("two's complement 0xff38 is %v, want -200", got)
+	}
+}
+
+// TestLongListsInGroups: a row group ends after so many values that it fits into memory, also if they are in lists.
+func TestLongListsInGroups(t *testing.T) {
+	const rows, wide = 3000, 4096
+	list := arrow.FixedSizeListOf(wide, arrow.PrimitiveTypes.Int8)
+	b := array.NewFixedSizeListBuilder(memory.DefaultAllocator, wide, arrow.PrimitiveTypes.Int8)
+	defer b.Release()
+	values := b.ValueBuilder().(*array.Int8Builder)
+	values.Reserve(rows * wide)
+	for i := range rows {
+		b.Append(true)
+		for j := range wide {
+			values.UnsafeAppend(int8(i + j))
+		}
+	}
+	column := b.NewArray()
+	defer column.Release()
+	rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "v", Type: list}}, nil), []arrow.Array{column}, rows)
+	defer rec.Release()
+	path := filepath.Join(t.TempDir(), "long.parquet")
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := openPages(file, info.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range f.RowGroups() {
+		if n := g.ColumnChunks()[0].NumValues(); n > groupValues+batchValues {
+			t.Errorf("a row group of %d rows has %d values", g.NumRows(), n)
+		}
+	}
+	if f.NumRows() != rows {
+		t.Errorf("%d rows, want %d", f.NumRows(), rows)
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 const (
 	groupRows   = 1 << 17 // rows of a row group
-	groupValues = 1 << 23 // values of a row group, which is kept in memory until it is full
+	groupValues = 1 << 23 // values of a row group, elements of lists included, which is kept in memory until it is full
 )
 
 // parquetWriter writes flat columns and lists of flat values with Snappy compression, which every reader supports. The
@@ -30,7 +30,8 @@ type parquetWriter struct {
 	schema  *arrow.Schema
 	w       *parquet.GenericWriter[any]
 	columns []parquetOut
-	rows    int
+	rows    int // of the row group, and their values
+	values  int
 }
 
 // parquetOut writes an Arrow column as one leaf.
@@ -85,22 +86,38 @@ func (p *parquetWriter) start(schema *arrow.Schema, msg []byte) error {
 
 func (p *parquetWriter) writeRecord(rec arrow.Record) error {
 	// Writing slices keeps the values of a batch, three words each, from accumulating.
-	for from := 0; from < int(rec.NumRows()); from += 8192 {
-		to := min(from+8192, int(rec.NumRows()))
+	step := p.sliceRows(rec)
+	for from := 0; from < int(rec.NumRows()); from += step {
+		to := min(from+step, int(rec.NumRows()))
 		for i, w := range p.w.ColumnWriters() {
-			if _, err := w.WriteRowValues(p.columns[i].values(rec.Column(i), i, from, to)); err != nil {
+			values := p.columns[i].values(rec.Column(i), i, from, to)
+			if _, err := w.WriteRowValues(values); err != nil {
 				return fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
 			}
+			p.values += len(values)
 		}
 		p.rows += to - from
-		if p.rows >= groupRows || p.rows*len(p.columns) >= groupValues {
+		if p.rows >= groupRows || p.values >= groupValues {
 			if err := p.w.Flush(); err != nil {
 				return err
 			}
-			p.rows = 0
+			p.rows, p.values = 0, 0
 		}
 	}
 	return nil
+}
+
+// sliceRows is the number of rows of a record that are written together: fewer of long lists.
+func (p *parquetWriter) sliceRows(rec arrow.Record) int {
+	longest, last := 1, int(rec.NumRows())-1
+	for i, c := range p.columns {
+		if c.list && last >= 0 {
+			_, begin, _ := listRange(rec.Column(i), 0)
+			_, _, end := listRange(rec.Column(i), last)
+			longest = max(longest, (end-begin)/(last+1))
+		}
+	}
+	return max(1, min(8192, batchValues/longest))
 }
 
 func (p *parquetWriter) close() error {

@@ -349,6 +349,77 @@ func TestCorrectionsAreBacklog(t *testing.T) {
 	}
 }
 
+// TestManyLabelsReproducible: a checkpoint may be taken among the rows of a message of labels, whatever their order. A
+// restart learns those that were left then.
+func TestManyLabelsReproducible(t *testing.T) {
+	const n, each = 3000, 200 // rows, and labels of a message
+	rows := clouds(rand.New(rand.NewPCG(11, 12)), n, 3)
+	for i := range rows {
+		for j := range rows[i].x {
+			rows[i].x[j] /= 2
+		}
+		if i > 1500 {
+			slices.Reverse(rows[i].x)
+		}
+		rows[i].x[i%testFeatures] += float32(i % 7)
+	}
+	change := func(c *spec.Config) {
+		c.Spec.Key, c.Labels = "id", &spec.Labels{Wait: time.Hour}
+		c.Training.Window, c.Training.IgnoreDrift = spec.Window{Rows: 600}, true
+		c.Training.Every.Rows = 500
+	}
+	// feed sends rows, those from message first on, and after each 200 their labels, that of the newest row first.
+	feed := func(w *recordedStage, first uint64, from, until int) {
+		for i := from; i < until; i += each {
+			var keys, labels []string
+			for k := i; k < i+each; k++ {
+				keys, labels = append(keys, fmt.Sprint("row", k)), append(labels, rows[k].class)
+			}
+			for k := 0; k < each; k += 20 {
+				seq := uint64(1 + (i+k)/20)
+				if seq < first {
+					continue
+				}
+				m, err := w.Decode(keyedMessage(t, rows[i+k:i+k+20], keys[k:k+20], true))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Learn(m, spec.Position{Seq: seq, Time: time.Unix(int64(seq), 0)}); err != nil {
+					t.Fatal(err)
+				}
+				waitIdle(t, w.Stage)
+			}
+			slices.Reverse(keys)
+			slices.Reverse(labels)
+			learnLabels(t, w.Stage, uint64(1+i/each), 1+(i+each)/20, labelMessage(t, keys, labels))
+			waitIdle(t, w.Stage)
+		}
+	}
+	whole := newRecordedStage(t, change)
+	stops := []int{400, 1000, 2400}
+	var states []stored // at each of the stops
+	learned := 0
+	for _, stop := range append(slices.Clone(stops), n) {
+		feed(whole, 1, learned, stop)
+		states, learned = append(states, whole.stored()), stop
+	}
+	for i, stop := range stops {
+		_, seq := ReadFrom(states[i].live.State)
+		seq = max(seq, 1)
+		again := newRecordedStage(t, func(c *spec.Config) { change(c); c.Resume = states[i].live })
+		again.decisions = states[i].decisions
+		feed(again, seq, int(seq-1)*20/each*each, n)
+		x, y := whole.Status(), again.Status()
+		if x.Rows != y.Rows || x.Accuracy != y.Accuracy || x.Evidence != y.Evidence {
+			t.Errorf("stopped after %d, read again from %d: %d rows, accuracy %v, evidence %v after a restart; %d, %v and %v "+
+				"without", stop, seq, y.Rows, y.Accuracy, y.Evidence, x.Rows, x.Accuracy, x.Evidence)
+		}
+		if x, y := strings.Join(whole.decisions, "\n"), strings.Join(again.decisions, "\n"); x != y || x == "" {
+			t.Errorf("stopped after %d, read again from %d: without\n%s\nwith\n%s", stop, seq, x, y)
+		}
+	}
+}
+
 // TestLabelNotes: the notes about labels and rows that do not match have the cause and the fix.
 func TestLabelNotes(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(1, 1)), 100, 3)

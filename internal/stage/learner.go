@@ -32,7 +32,7 @@ type learner struct {
 	mu          sync.Mutex
 	queue       []*trainer.Event
 	bytes       int64     // of queue
-	waiting     int       // labelled rows in queue
+	waiting     int       // labelled rows in queue, and corrections of labels
 	next        uint64    // the last sequence number given to a message that has none
 	counting    *counting // nil once the contract is known and the kept messages are learned
 	unfit       int       // kept messages that do not fit the contract
@@ -227,7 +227,7 @@ func (l *learner) take() *trainer.Event {
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
 	l.bytes -= next.Bytes
-	l.waiting -= len(next.Rows)
+	l.waiting -= len(next.Rows) + len(next.Fixes)
 	if next.Summary != nil {
 		l.waiting -= len(next.Summary.Rows)
 	}
@@ -356,11 +356,11 @@ func (l *learner) enqueue(e *trainer.Event) {
 		need = l.bytes // one label may release many rows, whose memory was counted until now
 	}
 	if len(l.queue) > 0 && need > trainer.QueueBytes(l.config.Training.Window.Bytes) {
-		l.drop(len(e.Rows))
+		l.drop(len(e.Rows) + len(e.Fixes))
 		return
 	}
 	l.bytes += e.Bytes
-	l.waiting += len(e.Rows)
+	l.waiting += len(e.Rows) + len(e.Fixes)
 	l.push(e)
 }
 
@@ -507,7 +507,7 @@ func (l *learner) wait(ctx context.Context) error {
 	}
 }
 
-// backlog is the number of labelled rows in the queue.
+// backlog is the number of labelled rows and corrections in the queue.
 func (l *learner) backlog() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -193,8 +193,9 @@ func (s *Stage) Wait(ctx context.Context) error {
 	return s.learner.wait(ctx)
 }
 
-// Backlog is the number of labelled rows in the queue. A caller that can read them again later should wait while there
-// are many: rows that exceed the queue's memory are dropped, and counted in Status.Dropped.
+// Backlog is the number of labelled rows and corrections of labels in the queue. A caller that can read them again
+// later should wait while there are many: rows that exceed the queue's memory are dropped, and counted in
+// Status.Dropped.
 func (s *Stage) Backlog() int {
 	if s.learner == nil {
 		return 0

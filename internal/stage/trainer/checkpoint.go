@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/policy"
@@ -142,7 +143,7 @@ func (s *checkpoint) forgetModels() {
 	s.Rules = policy.Rules{}
 	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
 	s.LiveBeats, s.LiveFrom, s.LiveTo = policy.Sensitivity{}, window.Position{}, window.Position{}
-	s.Policy.Fitted = nil
+	s.Policy.Fitted, s.Judged, s.LiveFitted = nil, 0, 0
 }
 
 // ReadFrom returns the first message that must be learned again to restore the window of a checkpoint: the creation
@@ -198,6 +199,7 @@ func (t *Trainer) resumeFrom(r *spec.Live) {
 func (t *Trainer) setLive(l *spec.Live) {
 	t.live, t.liveRows = prequential.New(l.Model), fittedRows{}
 	t.origin, t.before = l.First(), l.Before
+	t.judged, t.heldOut = 0, math.NaN() // of another live model
 }
 
 // Times returns the event time of a checkpoint, the zero value if it cannot be read.

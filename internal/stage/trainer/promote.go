@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -97,6 +98,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 		}
 	}
 	before, marks := *t, t.fitter.landmarks
+	before.schedule.Fitted = slices.Clone(before.schedule.Fitted) // the fits below change it in place
 	t.live, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), nil, false
 	t.origin, t.before, t.liveRows = a.origin, a.before, fittedRows{s.First, s.Last}
 	t.live.FittedAt, t.judged = t.sampling.Count, 0

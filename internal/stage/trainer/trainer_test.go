@@ -144,6 +144,22 @@ func TestLandmarksAreCut(t *testing.T) {
 	}
 }
 
+// TestOwnModelIsAdopted: if the store brings the model that this trainer has promoted, for example since the answer to
+// a write was lost, candidates and evidence stay.
+func TestOwnModelIsAdopted(t *testing.T) {
+	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	l.fitAll(t.Context(), nil)
+	c := l.candidateOf(0)
+	if live() == nil || c == nil {
+		t.Fatalf("live is %v, the candidate %v", live(), c)
+	}
+	l.Learn(t.Context(), &Event{Adopt: live()})
+	if l.candidateOf(0) != c {
+		t.Errorf("the candidate %v became %v", c, l.candidateOf(0))
+	}
+}
+
 // TestIsClose: a method is close to the chosen one if it is at most a standard error behind at the chosen dimension.
 func TestIsClose(t *testing.T) {
 	choice := &model.Choice{Method: "mfa", Dim: 2, Scores: []model.Score{
@@ -199,6 +215,22 @@ func TestHeldOutIsOfTheFit(t *testing.T) {
 	l.fitCandidate(t.Context(), 0)
 	if c := l.candidateOf(0); c == nil || c.comparison.HeldOut != (policy.HeldOut{}) {
 		t.Errorf("after another fit the candidate is %+v", c)
+	}
+}
+
+// TestNothingWasJudgedAgainstAnAdoptedModel: candidates that were judged against the model before make none need more
+// evidence against one that an operator chose.
+func TestNothingWasJudgedAgainstAnAdoptedModel(t *testing.T) {
+	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	if live() == nil {
+		t.Fatal("no first model")
+	}
+	l.judged, l.heldOut = 40, 0.9
+	other := *live()
+	other.Version = "another"
+	if l.Learn(t.Context(), &Event{Adopt: &other}); l.judged != 0 || !math.IsNaN(l.heldOut) {
+		t.Errorf("%d candidates were judged, and the model was right on %g", l.judged, l.heldOut)
 	}
 }
 
