@@ -87,7 +87,7 @@ func (d *runningDaemon) until(what string, holds func() bool) {
 		default:
 		}
 		if time.Now().After(end) {
-			d.t.Fatalf("not within a minute: %s; the daemon says:\n%s", what, d.log)
+			d.t.Fatalf("not within %v: %s; the daemon says:\n%s", ample, what, d.log)
 		}
 	}
 }

@@ -27,8 +27,8 @@ func call(ctx context.Context, args ...string) (code int, stdout, stderr string)
 		var out, errs bytes.Buffer
 		e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}
 		code = dispatch(ctx, e, args)
-		isLate := strings.Contains(errs.String(), "no connection within") && strings.Contains(errs.String(), "timeout")
-		if !isLate || ctx.Err() != nil || time.Now().After(end) {
+		isSilent := strings.Contains(errs.String(), "no connection within") && strings.Contains(errs.String(), "timeout")
+		if !isSilent || ctx.Err() != nil || time.Now().After(end) {
 			return code, out.String(), errs.String()
 		}
 	}

@@ -44,14 +44,14 @@ pipelines:
 	writeFile(t, parts, "b.csv", "y,x\n0.5,4\n")
 	nc := sure(nats.Connect(s.ClientURL(), nats.Timeout(ample)))
 	t.Cleanup(nc.Close)
-	js := sure(jetstream.New(nc))
+	js := sure(jetstream.New(nc, jetstream.WithDefaultTimeout(ample)))
 	sure(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEYED", Subjects: []string{"keyed.*"}}))
 	sure(js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"features.stored"}}))
 	got := make(chan *nats.Msg, 10)
 	for _, subject := range []string{"features.*", "labels.*", "keyed.*"} {
 		sure(nc.ChanSubscribe(subject, got))
 	}
-	if err := nc.Flush(); err != nil {
+	if err := nc.FlushTimeout(ample); err != nil {
 		t.Fatal(err)
 	}
 	columns := func() string {
@@ -89,7 +89,7 @@ pipelines:
 			}
 		}
 	}
-	if err := nc.Flush(); err != nil || len(got) > 0 {
+	if err := nc.FlushTimeout(ample); err != nil || len(got) > 0 {
 		t.Errorf("%d more messages: %v", len(got), err)
 	}
 	for says, flags := range map[string][]string{
@@ -125,7 +125,7 @@ func TestPublishLoopEnds(t *testing.T) {
 		default:
 		}
 	}))
-	if err := nc.Flush(); err != nil {
+	if err := nc.FlushTimeout(ample); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

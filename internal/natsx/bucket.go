@@ -37,7 +37,7 @@ type Bucket struct {
 
 	announces atomic.Bool  // see AnnounceChanges
 	receiver  *Receiver    // of announcements
-	streams   *StreamCache // for lastSequence
+	streams   *StreamCache // for state
 
 	mu       sync.Mutex
 	watches  map[string]*announcements // by pipeline

@@ -196,6 +196,40 @@ func TestFollowPolls(t *testing.T) {
 	}
 }
 
+// TestFollowRecreatedBucket: a key is read again after its bucket was deleted and recreated between two polls, with as
+// many writes as before.
+func TestFollowRecreatedBucket(t *testing.T) {
+	t.Parallel()
+	js := natstest.New(t).JS
+	create := func(value string) *Bucket {
+		t.Helper()
+		b, err := EnsureBucket(t.Context(), js, jetstream.KeyValueConfig{Bucket: "STATE",
+			Storage: jetstream.MemoryStorage}, 1) // without the files of the deleted one
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Update(t.Context(), "p.first", []byte(value), 0); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	b := create("before")
+	var reads atomic.Int64
+	var read atomic.Value
+	defer b.Follow(t.Context(), "p", []Followed{{"p.first", func(ctx context.Context) (uint64, error) {
+		value, revision, err := b.Get(ctx, "p.first")
+		read.Store(string(value))
+		reads.Add(1)
+		return revision, err
+	}}})()
+	natstest.Await(t, "the bucket is polled", func() bool { return reads.Load() > 1 })
+	if err := js.DeleteKeyValue(t.Context(), "STATE"); err != nil {
+		t.Fatal(err)
+	}
+	create("after")
+	natstest.Await(t, "the key is read again", func() bool { return read.Load() == "after" })
+}
+
 // TestFollowEnds: the end of the context ends the watch, and the stop function may be called more than once.
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()

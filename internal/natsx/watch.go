@@ -183,9 +183,9 @@ type follower struct {
 	task   *task.Task
 
 	// Of the task:
-	pollAt   time.Time // when to ask next whether the bucket was written, whatever was announced or failed since
-	last     uint64    // sequence of the bucket's stream as it was asked last; 0: it could not be asked
-	failures int       // in a row
+	pollAt   time.Time   // when to ask next whether the bucket was written, whatever was announced or failed since
+	last     bucketState // of the bucket as it was asked last; zero: it could not be asked
+	failures int         // in a row
 
 	mu        sync.Mutex
 	read      []uint64 // revisions that were read, plus 1; 0: the key is to be read
@@ -199,15 +199,13 @@ const maxFollowBackoff = 5
 func (f *follower) step(ctx context.Context) {
 	if !time.Now().Before(f.pollAt) {
 		f.pollAt = time.Now().Add(jitter(KeyPoll))
-		now, err := f.bucket.lastSequence(ctx)
+		now, err := f.bucket.state(ctx)
 		if err != nil || now != f.last {
 			f.mu.Lock()
 			clear(f.read)
 			f.mu.Unlock()
 		}
-		if f.last = now; err != nil {
-			f.last = 0
-		}
+		f.last = now
 	}
 	hasFailed := false
 	for i, k := range f.keys {
@@ -301,15 +299,21 @@ func SubjectEnds(ctx context.Context, js jetstream.JetStream, stream, prefix str
 	return ends, nil
 }
 
-// lastSequence is the last sequence of the bucket's stream, as it was at most a quarter of KeyPoll ago.
-func (b *Bucket) lastSequence(ctx context.Context) (uint64, error) {
+// bucketState is the state of a bucket's stream, which differs after each write.
+type bucketState struct {
+	created int64  // in nanoseconds since 1970: the sequences of a recreated stream begin again
+	last    uint64 // sequence
+}
+
+// state is the state of the bucket as it was at most a quarter of KeyPoll ago.
+func (b *Bucket) state(ctx context.Context) (bucketState, error) {
 	s, err := b.streams.Get(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
 		return Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, b.stream()) })
 	})
 	if err != nil {
-		return 0, err
+		return bucketState{}, err
 	}
-	return s.CachedInfo().State.LastSeq, nil
+	return bucketState{s.CachedInfo().Created.UnixNano(), s.CachedInfo().State.LastSeq}, nil
 }
 
 // jitter is a random time around d.

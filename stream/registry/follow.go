@@ -64,7 +64,8 @@ func (f *follower) step(ctx context.Context) {
 	now, err := f.store.state(ctx, f.pipeline)
 	switch {
 	case err != nil:
-	case f.isRead && now.sequence == f.last.sequence && !f.ConfirmedAt().Before(f.last.at):
+	case f.isRead && now.sequence == f.last.sequence && now.created.Equal(f.last.created) &&
+		!f.ConfirmedAt().Before(f.last.at):
 		f.confirmedAt.advance(now.at) // nothing was written since
 	default:
 		err = f.poll(ctx)

@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/model"
 )
 
 // flooded is a store whose writes a test announces. It counts the requests for its state.
@@ -42,5 +45,70 @@ func TestFloodOfAnnouncements(t *testing.T) {
 	}
 	if n := f.states.Load(); n == 0 || n > 40 {
 		t.Errorf("the store was read %d times in 2 s", n)
+	}
+}
+
+// recreated is a store that is replaced by another one, in which its revisions begin again.
+type recreated struct {
+	Store
+	next      Store
+	isCreated atomic.Bool
+}
+
+func (r *recreated) now() (Store, time.Time) {
+	if r.isCreated.Load() {
+		return r.next, time.Unix(2, 0)
+	}
+	return r.Store, time.Unix(1, 0)
+}
+
+func (r *recreated) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
+	s, _ := r.now()
+	return s.load(ctx, pipeline)
+}
+
+func (r *recreated) get(ctx context.Context, pipeline, version string, limit int64) (*model.Model, error) {
+	s, _ := r.now()
+	return s.get(ctx, pipeline, version, limit)
+}
+
+func (r *recreated) state(ctx context.Context, pipeline string) (state, error) {
+	s, created := r.now()
+	now, err := s.state(ctx, pipeline)
+	now.created = created
+	return now, err
+}
+
+// TestFollowRecreatedStore: a follower adopts the live model of a store that was recreated with as many writes.
+func TestFollowRecreatedStore(t *testing.T) {
+	t.Parallel()
+	r := &recreated{}
+	var versions [2]string
+	for i, s := range []*Store{&r.Store, &r.next} {
+		var err error
+		if *s, err = Directory(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		versions[i] = save(t, New(*s, "digits", Options{}), uint64(i+1), "")
+	}
+	adopted := make(chan string, 10)
+	follower := New(r, "digits", Options{MaxStaleness: 40 * time.Millisecond})
+	defer follower.Follow(t.Context(), func(c *Choice) error {
+		adopted <- c.Live.Version
+		return nil
+	})()
+	for i, want := range versions {
+		r.isCreated.Store(i > 0)
+		select {
+		case got := <-adopted:
+			if got != want {
+				t.Errorf("%s is adopted, want %s", got, want)
+			}
+		case <-time.After(natstest.Timeout):
+			t.Fatalf("%s is not adopted", want)
+		}
+		natstest.Await(t, "it is known to be live", func() bool {
+			return follower.GoodAsOf(want) != (time.Time{})
+		})
 	}
 }

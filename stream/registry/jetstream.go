@@ -235,10 +235,15 @@ func (s *jetStream) remove(ctx context.Context, _, version string) error {
 	return s.purge(ctx, metadataSubject(version))
 }
 
-func (s *jetStream) purge(ctx context.Context, subject string) error {
-	stream, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+// models returns the stream of the object store, as it is now.
+func (s *jetStream) models(ctx context.Context) (jetstream.Stream, error) {
+	return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return s.js.Stream(ctx, objectStream)
 	})
+}
+
+func (s *jetStream) purge(ctx context.Context, subject string) error {
+	stream, err := s.models(ctx)
 	if err != nil {
 		return err
 	}
@@ -282,8 +287,18 @@ func (s *jetStream) infos(ctx context.Context, pipeline string) (all []*jetstrea
 	return all, err
 }
 
-// tidy purges the chunks of objects without metadata, which is written last.
+// tidy purges the chunks of objects without metadata, which is written last. Their age is by the clock of the server
+// that has dated them: by another one, a model that is being written may look abandoned.
 func (s *jetStream) tidy(ctx context.Context, _ string, maxIdle time.Duration) error {
+	stream, err := s.models(ctx)
+	if err != nil {
+		return err
+	}
+	info := stream.CachedInfo()
+	now := info.TimeStamp
+	if info.Config.Mirror != nil {
+		now = info.State.LastTime // the messages of a mirror have the times of its origin
+	}
 	writes, err := natsx.SubjectEnds(ctx, s.js, objectStream, chunkPrefix)
 	if err != nil {
 		return err
@@ -297,7 +312,7 @@ func (s *jetStream) tidy(ctx context.Context, _ string, maxIdle time.Duration) e
 			continue
 		}
 		last, err := natsx.NewestMessage(ctx, s.js, objectStream, chunkPrefix+id)
-		if err == nil && last != nil && time.Since(last.Time) > maxIdle {
+		if err == nil && last != nil && now.Sub(last.Time) > maxIdle {
 			err = s.purge(ctx, chunkPrefix+id)
 		}
 		if err != nil {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -190,5 +192,49 @@ func TestPutWithoutConfirmation(t *testing.T) {
 	confirms(true)
 	if err := await(saved); !errors.Is(err, ErrOvertaken) {
 		t.Errorf("a save that began before the pointer was sealed: %v", err)
+	}
+}
+
+// TestTidyByTheClockOfTheServer: what is being written is not removed, however far the clock of the server is behind.
+func TestTidyByTheClockOfTheServer(t *testing.T) {
+	t.Parallel()
+	server := natstest.New(t)
+	if _, err := CreateJetStream(t.Context(), server.JS); err != nil {
+		t.Fatal(err)
+	}
+	nc := server.Connect()
+	times := regexp.MustCompile(`"(time|ts|first_ts|last_ts)":"([^"]*)"`)
+	_, err := nc.Subscribe("behind.>", func(m *nats.Msg) {
+		answer, err := nc.Request("$JS.API."+strings.TrimPrefix(m.Subject, "behind."), m.Data, natstest.Timeout)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = m.Respond(times.ReplaceAllFunc(answer.Data, func(field []byte) []byte {
+			parts := times.FindSubmatch(field)
+			at, err := time.Parse(time.RFC3339Nano, string(parts[2]))
+			if err != nil {
+				return field
+			}
+			return fmt.Appendf(nil, `"%s":"%s"`, parts[1], at.Add(-2*time.Hour).Format(time.RFC3339Nano))
+		}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.NewWithAPIPrefix(nc, "behind")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := JetStream(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Publish(&nats.Msg{Subject: chunkPrefix + "written", Data: []byte("the beginning of a model")})
+	if err := store.tidy(t.Context(), "", maxWriteIdle); err != nil {
+		t.Fatal(err)
+	}
+	if n := server.Count(objectStream); n != 1 {
+		t.Errorf("%d of 1 chunks are left", n)
 	}
 }

@@ -336,11 +336,14 @@ func TestRotated(t *testing.T) {
 	}
 }
 
+// ample is a timeout for events that must happen: only a failing test waits that long, however busy the machine is.
+const ample = 3 * time.Minute
+
 func until(t *testing.T, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(ample); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("not within a minute")
+			t.Fatalf("not within %v", ample)
 		}
 	}
 }
@@ -553,6 +556,8 @@ func TestNoStorm(t *testing.T) {
 func TestDomain(t *testing.T) {
 	t.Parallel()
 	s := serve(t, server.Options{JetStream: true, JetStreamDomain: "hub", StoreDir: t.TempDir()})
+	ctx, cancel := context.WithTimeout(t.Context(), ample)
+	defer cancel()
 	for domain, works := range map[string]bool{"": true, "hub": true, "moon": false} {
 		nc, err := dial(t, config.NATS{URL: address(s, ""), Domain: domain})
 		if err != nil {
@@ -562,7 +567,7 @@ func TestDomain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = js.AccountInfo(t.Context()); (err == nil) != works {
+		if _, err = js.AccountInfo(ctx); (err == nil) != works || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("domain %q: %v", domain, err)
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/natsx"
@@ -29,11 +27,7 @@ func contract(t *testing.T, elements ...string) *arrowio.Contract {
 // stores are both kinds of store, empty.
 func stores(t *testing.T) map[string]*Store {
 	t.Helper()
-	js, err := jetstream.New(natstest.New(t).Connect())
-	if err != nil {
-		t.Fatal(err)
-	}
-	bucket, err := statestore.Open(t.Context(), js, 1)
+	bucket, err := statestore.Open(t.Context(), natstest.New(t).JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,11 +33,12 @@ type store struct {
 // size limit unless it resizes. Only setup resizes: daemons with different configurations would change it in turns.
 func Ensure(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int, resizes bool) error {
 	have, err := natsx.FindStream(ctx, js, c.Name)
-	switch {
-	case err != nil:
-	case have == nil:
-		err = natsx.CreateStream(ctx, js, c, replicas)
-	default:
+	if err == nil && have == nil {
+		if err = natsx.CreateStream(ctx, js, c, replicas); err == nil {
+			have, err = natsx.AwaitStream(ctx, js, c.Name) // another process may have created it, with other sources
+		}
+	}
+	if err == nil {
 		now := have.CachedInfo().Config
 		sources, bytes := len(now.Sources), now.MaxBytes
 		for _, source := range c.Sources {

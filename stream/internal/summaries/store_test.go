@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
 )
@@ -162,5 +163,37 @@ func TestClaims(t *testing.T) {
 	})
 	if !isClaimed || !errors.Is(err, failure) {
 		t.Errorf("it is claimed: %t, %v", isClaimed, err)
+	}
+}
+
+// unaware is JetStream of a process that another one precedes in creating a stream.
+type unaware struct {
+	jetstream.JetStream
+	requests int
+}
+
+func (u *unaware) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	if u.requests++; u.requests == 1 {
+		return nil, jetstream.ErrStreamNotFound
+	}
+	return u.JetStream.Stream(ctx, name)
+}
+
+// TestHubsCreateTogether: of two hubs with different edges that create the stream concurrently, each adds its own.
+func TestHubsCreateTogether(t *testing.T) {
+	t.Parallel()
+	js := natstest.New(t).JS
+	edges := []string{"a", "b"}
+	for i, one := range []jetstream.JetStream{js, &unaware{JetStream: js}} {
+		if err := Ensure(t.Context(), one, HubConfig(edges[i:i+1], 1<<20), 1, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := js.Stream(t.Context(), HubStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing := MissingSources(&s.CachedInfo().Config, edges); len(missing) > 0 {
+		t.Errorf("the summaries of %v are not received", missing)
 	}
 }

@@ -21,13 +21,18 @@ import (
 // and completed before the next. The block in which an earlier process crashed is learned message by message. A message
 // that was alone twice when the process crashed is quarantined. When that does not help, or no single message is the
 // reason, learning stops and the pipeline continues to transform: it never crashes in a loop.
+//
+// The trainer and the replicas that read to become it have separate records: these fit nothing, so they reach the end
+// where a trainer crashes.
 type crashGuard struct {
 	*Path
-	note    guardNote // as it was read, then as it was written
-	danger  run       // where an earlier process crashed
-	block   run       // that is learned now
-	goal    uint64    // sequence number of the last message that was stored when learning began
-	isAtEnd bool      // learning has reached it, and nothing is under way
+	isStandby bool
+	note      guardNote // as it was read, then as it was written; its guardRecord is the own one
+
+	danger  run    // where an earlier process crashed
+	block   run    // that is learned now
+	goal    uint64 // sequence number of the last message that was stored when learning began
+	isAtEnd bool   // learning has reached it, and nothing is under way
 
 	quarantined atomic.Int64
 	isStopped   atomic.Bool
@@ -37,13 +42,21 @@ type crashGuard struct {
 type guardNote struct {
 	Created int64 `json:"stream_created,omitempty"` // of the input stream, in nanoseconds
 
-	Starts      int      `json:"starts"`          // consecutive ones that did not reach the end
-	From        uint64   `json:"from,omitempty"`  // the block that began last
-	To          uint64   `json:"to,omitempty"`    //
-	Alone       uint64   `json:"alone,omitempty"` // the message that was learned alone last
-	Tries       int      `json:"tries,omitempty"` // how often that message was
+	// guardRecord is that of the trainer, Standby that of the replicas that read to become it.
+	guardRecord
+	Standby guardRecord `json:"standby,omitzero"`
+
 	Quarantined []uint64 `json:"aside,omitempty"` // quarantined messages, oldest first
-	InARow      int      `json:"row,omitempty"`   // messages quarantined since learning last reached the end
+}
+
+// guardRecord is what is known of the starts of processes with one role.
+type guardRecord struct {
+	Starts int    `json:"starts"`          // consecutive ones that did not reach the end
+	From   uint64 `json:"from,omitempty"`  // the block that began last
+	To     uint64 `json:"to,omitempty"`    //
+	Alone  uint64 `json:"alone,omitempty"` // the message that was learned alone last
+	Tries  int    `json:"tries,omitempty"` // how often that message was
+	InARow int    `json:"row,omitempty"`   // messages quarantined since learning last reached the end
 }
 
 // noteTimeout is how long learning waits for the server to store a note.
@@ -62,9 +75,9 @@ const (
 	maxQuarantined = 64 // that are noted
 )
 
-// newCrashGuard reads the note and counts a start.
-func newCrashGuard(ctx context.Context, p *Path) *crashGuard {
-	c := &crashGuard{Path: p}
+// newCrashGuard reads the note and counts a start, of the trainer or of a standby.
+func newCrashGuard(ctx context.Context, p *Path, isStandby bool) *crashGuard {
+	c := &crashGuard{Path: p, isStandby: isStandby}
 	p.guard.Store(c)
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
@@ -101,9 +114,15 @@ func (c *crashGuard) write(ctx context.Context, change func(*guardNote)) error {
 		if json.Unmarshal(old, &n) != nil || n.Created != c.Created.UnixNano() {
 			n = guardNote{} // none, unreadable, or of another stream under the same name
 		}
+		if c.isStandby {
+			n.guardRecord, n.Standby = n.Standby, n.guardRecord
+		}
 		change(&n)
 		n.Created = c.Created.UnixNano()
 		c.note = n
+		if c.isStandby {
+			n.guardRecord, n.Standby = n.Standby, n.guardRecord
+		}
 		return json.Marshal(n)
 	})
 	return err
@@ -200,7 +219,7 @@ func (c *crashGuard) markCaughtUp(ctx context.Context, isAtEnd bool) {
 
 // reset notes that learning is in order: the counts of crashes begin again, and quarantined messages stay.
 func (c *crashGuard) reset(ctx context.Context) bool {
-	err := c.write(ctx, func(n *guardNote) { *n = guardNote{Quarantined: n.Quarantined} })
+	err := c.write(ctx, func(n *guardNote) { n.guardRecord = guardRecord{} })
 	if err != nil {
 		c.Log.Debug("it cannot be recorded that learning did not crash", "error", err)
 	}

@@ -26,7 +26,7 @@ import (
 func life(t *testing.T, p *Path, n uint64, deadly func(seq uint64, nth int) bool) (learned []uint64, c *crashGuard,
 	lives bool) {
 	t.Helper()
-	c = newCrashGuard(t.Context(), p)
+	c = newCrashGuard(t.Context(), p, false)
 	for seq := uint64(1); seq <= n; seq++ {
 		if !c.allows(t.Context(), seq, p.Created) {
 			continue
@@ -113,6 +113,33 @@ func TestCrashesWhileLearning(t *testing.T) {
 	}
 }
 
+// TestStandbyKeepsTheRecord: a standby, which fits nothing and so reaches the end, does not remove the record of the
+// trainers that crash before they do, and skips what they have quarantined.
+func TestStandbyKeepsTheRecord(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.publish(10)
+	trainer, standby := s.open(), s.open()
+	isDeadly := func(seq uint64, _ int) bool { return seq == 7 }
+	for deaths := 1; ; deaths++ {
+		_, c, lives := life(t, trainer, 10, isDeadly)
+		if lives {
+			break
+		}
+		if c.note.Starts != deaths || deaths > 5 {
+			t.Fatalf("after %d deaths %d starts are counted", deaths, c.note.Starts)
+		}
+		c = newCrashGuard(t.Context(), standby, true)
+		if c.note.Starts != 1 {
+			t.Fatalf("the standby has %d starts", c.note.Starts)
+		}
+		c.markCaughtUp(t.Context(), true)
+	}
+	if c := newCrashGuard(t.Context(), standby, true); c.allows(t.Context(), 7, standby.Created) {
+		t.Error("the standby learns the message that crashes the trainer")
+	}
+}
+
 // TestQuarantineOfARecreatedStream: quarantined sequence numbers are those of one stream.
 func TestQuarantineOfARecreatedStream(t *testing.T) {
 	t.Parallel()
@@ -122,7 +149,7 @@ func TestQuarantineOfARecreatedStream(t *testing.T) {
 	for range 6 {
 		life(t, p, 10, func(seq uint64, _ int) bool { return seq == 3 })
 	}
-	c := newCrashGuard(t.Context(), p)
+	c := newCrashGuard(t.Context(), p, false)
 	if c.allows(t.Context(), 3, p.Created) || !c.allows(t.Context(), 3, p.Created.Add(time.Second)) {
 		t.Error("the message of the stream that is there is learned, or that of another is not")
 	}

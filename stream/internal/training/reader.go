@@ -70,7 +70,7 @@ func newReader(p *Path, take func(context.Context, *Message)) *reader {
 // Run reads until ctx is done. It retries after every failure of the stream or its server.
 func (r *reader) Run(ctx context.Context) {
 	defer func() { r.close(ctx) }()
-	r.guard = newCrashGuard(ctx, r.Path)
+	r.guard = newCrashGuard(ctx, r.Path, r.Learns() && !r.replica.IsTrainer())
 	defer r.guard.close(ctx)
 	for attempt := 0; ctx.Err() == nil; {
 		from := r.at.next

@@ -2,12 +2,11 @@ package training
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
@@ -133,6 +132,10 @@ func (l *labelReader) awaitRows(ctx context.Context, t time.Time) {
 
 // noRowAfter reports whether no row is stored after a sequence number.
 func (l *labelReader) noRowAfter(ctx context.Context, seq uint64) bool {
-	last, err := l.Input.GetLastMsgForSubject(ctx, l.Subject)
-	return errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && last.Sequence <= seq
+	for _, filter := range needs.Filters(&l.Pipeline) {
+		if last, err := natsx.LastMessage(ctx, l.Input, filter); err != nil || last != nil && last.Sequence > seq {
+			return false
+		}
+	}
+	return true
 }
