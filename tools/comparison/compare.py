@@ -230,7 +230,8 @@ of their own predictions, since they have no outputs.
 - *adaptive forest* is River's `ARFClassifier` with ten trees on raw rows; it is measured on 500 queries.
 - *neighbours* is the nearest of the newest 1,000 raw rows, by scikit-learn.
 
-Seconds are processor time to answer and learn the stream, without the measurements; each process has one thread. {machine}
+Seconds are processor time to answer and learn the stream (the alternatives answer only rows with a label), without the
+measurements; each process has one thread. {machine}
 
 {streams}
 

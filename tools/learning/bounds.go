@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // bound is a requirement on the figures of a run.
@@ -24,8 +25,8 @@ const (
 	shareLostOne   = 0.02
 )
 
-// bounds returns the bounds of the streams of a run. A bound on a mean uses the mean of the seeds, others the worst
-// seed.
+// bounds returns the bounds of the streams of a run that were measured. A bound on a mean uses the mean of the seeds,
+// others the worst seed.
 func bounds(all []*figures) []bound {
 	var found []bound
 	judged, one, two := 0, 0, 0
@@ -69,7 +70,8 @@ func bounds(all []*figures) []bound {
 					most(f.Moved, 1), !(f.Moved.Most > probeMove)})
 		}
 	}
-	return found
+	// Without a swap a bound on swaps holds by itself.
+	return slices.DeleteFunc(found, func(b bound) bool { return b.Holds && b.Found == "-" })
 }
 
 // points is a spread of shares in points.

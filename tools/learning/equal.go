@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/embedd/embedd/tools/learning/streams"
 	"github.com/embedd/embedd/tools/learning/trial"
@@ -35,6 +36,7 @@ func (o options) equals(ctx context.Context, w io.Writer) error {
 	if _, err := io.WriteString(w, equalPreamble); err != nil {
 		return err
 	}
+	var all [][]*trial.Result
 	for _, s := range streams.Twins() {
 		if !o.has(s.Name) {
 			continue
@@ -63,6 +65,7 @@ func (o options) equals(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return err
 		}
+		all = append(all, slices.Concat(equal, better))
 		taken, _ := takenForBetter(equal)
 		found, at := takenForBetter(better)
 		if _, err := fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %d | %s |\n", s.Name, thousands(equal[0].Rows), len(equal),
@@ -70,7 +73,8 @@ func (o options) equals(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, failures(all))
+	return err
 }
 
 // takenForBetter counts the runs with a model after the first, and returns the mean row of the first of them.

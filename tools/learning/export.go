@@ -29,9 +29,13 @@ type exported struct {
 }
 
 // export runs streams one after another, and writes their rows, the fresh rows of each checkpoint and the results of
-// embedd.
+// embedd. The alternatives get each row with its label and all features.
 func (o options) export(ctx context.Context, some []streams.Stream) error {
 	for _, s := range some {
+		if s.HasLateLabels() || s.Missing > 0 {
+			return fmt.Errorf("%s: its labels come late, or features are missing, which tools/comparison does not support",
+				s.Name)
+		}
 		for k := range o.seeds {
 			seed := o.first + uint64(k)
 			r, err := trial.Run(ctx, trial.Config{Stream: s, Seed: seed, Rows: o.rows, Every: o.every, Fit: o.fit()})

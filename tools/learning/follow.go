@@ -113,6 +113,9 @@ func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) 
 			return run{}, fmt.Errorf("row %d: %w", at, err)
 		}
 	}
+	if f.live == nil {
+		return run{}, fmt.Errorf("no model went live in %d rows; give more rows", f.run.Rows)
+	}
 	status := f.player.Stage.Status()
 	if status.Dropped+status.OverClassLimit > 0 {
 		return run{}, fmt.Errorf("%d rows were not learned", status.Dropped+status.OverClassLimit)

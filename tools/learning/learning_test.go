@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/embedd/embedd/internal/testsize"
@@ -164,6 +165,17 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A bound on swaps does not hold because there was no swap.
+func TestBoundsNeedAMeasurement(t *testing.T) {
+	s := independent(t, "stationary")
+	r := run{Rows: usualRows, Checkpoints: []checkpoint{{Row: 5000, Live: 0.7, Oracle: 0.7}}}
+	for _, b := range bounds([]*figures{summarise(s, []run{r})}) {
+		if b.Found == "-" && b.Holds {
+			t.Errorf("%s: it holds without a measurement", b.What)
+		}
+	}
+}
+
 // A run is a function of its seed. It uses the library as a host does.
 func TestFollow(t *testing.T) {
 	s := independent(t, "rotation")
@@ -187,5 +199,20 @@ func TestFollow(t *testing.T) {
 	}
 	if texts[0] != texts[len(texts)-1] {
 		t.Errorf("two runs of one seed differ:\n%s\n%s", texts[0], texts[1])
+	}
+}
+
+// A run without a model is an error, or named, as are failed fits: means are of the other runs.
+func TestFailures(t *testing.T) {
+	promoted := []trial.Promotion{{}}
+	got := failures([][]*trial.Result{{{Stream: "well", Promotions: promoted}},
+		{{Stream: "ill", Promotions: promoted, Failed: 2}, {Stream: "ill"}}})
+	if !strings.Contains(got, "ill (2 failed fits, 1 of 2 runs without a model)") || strings.Contains(got, "well (") {
+		t.Error(got)
+	}
+	// 500 rows are too few for a first model of 256 features.
+	_, err := follow(t.Context(), independent(t, "usps"), 500, 1, options{method: method}.fit())
+	if err == nil || !strings.Contains(err.Error(), "no model went live") {
+		t.Errorf("a run without a model gives %v", err)
 	}
 }

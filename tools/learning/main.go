@@ -1,9 +1,10 @@
 // Command learning trains stages with default settings on streams with concept drift and on streams of dependent rows,
-// and writes docs/evidence/learning.md, with a picture in docs/evidence/learning:
+// and prints tables of docs/evidence/learning.md:
 //
 //	go run ./tools/learning [-streams rotation,runs300] [-seeds 3] [-first 1] [-rows 0] [-o DIR] [-json] [-trace]
 //
-// A partial run without -o prints the tables and writes no page.
+// With -o it also makes the tables of -equal, -pairs and -aside, and writes a page of all, with a picture, into a
+// folder. The text between the tables of docs/evidence/learning.md is written by hand.
 package main
 
 import (
@@ -58,8 +59,7 @@ func main() {
 		"those of the stream)")
 	flag.StringVar(&o.method, "method", method, "`method` of the stage; the oracle keeps to "+method)
 	flag.IntVar(&o.dim, "dim", 0, "`outputs` of the stage (default those of the method)")
-	flag.StringVar(&o.out, "o", "", "`folder` of the page (default docs/evidence for a run of everything, none for a "+
-		"part)")
+	flag.StringVar(&o.out, "o", "", "`folder` for a page of all tables and its picture (default: print tables)")
 	flag.BoolVar(&o.json, "json", false, "print all figures as JSON")
 	flag.BoolVar(&o.quiet, "quiet", false, "do not say how far it is")
 	flag.BoolVar(&o.trace, "trace", false, "print each checkpoint and promotion of the dependent streams")
@@ -87,6 +87,10 @@ func main() {
 func (o options) fit() fit.Config { return fit.Config{Method: o.method, Dim: o.dim} }
 
 func (o options) run(ctx context.Context, stdout io.Writer) error {
+	if o.seeds < 1 || o.every < 1 || o.every%batchRows != 0 {
+		return fmt.Errorf("-seeds %d -every %d: give at least one seed, and a multiple of %d rows", o.seeds, o.every,
+			batchRows)
+	}
 	if o.equal {
 		return o.equals(ctx, stdout)
 	}
@@ -100,8 +104,8 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.rows%10_000 != 0 && len(some) > 0 || o.seeds < 1 {
-		return errors.New("give a multiple of 10,000 rows, so that changes fall between messages, and a seed at least")
+	if o.rows%10_000 != 0 && len(some) > 0 {
+		return errors.New("give a multiple of 10,000 rows, so that changes fall between messages")
 	}
 	if o.exported != "" {
 		return o.export(ctx, dependent)
@@ -116,11 +120,6 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	o.say("%d runs in %s", (len(some)+len(dependent))*o.seeds, time.Since(begun).Round(time.Second))
-	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == 0 && o.method == method &&
-		o.dim == 0 && o.classes == 0 && o.nulls == "" && !o.json
-	if o.out == "" && usual {
-		o.out = "docs/evidence"
-	}
 	if o.out != "" {
 		if err := o.writePage(ctx, all, trials); err != nil {
 			return err

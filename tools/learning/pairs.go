@@ -50,6 +50,7 @@ func (o options) comparePairs(ctx context.Context, w io.Writer) error {
 	if _, err := io.WriteString(w, pairPreamble); err != nil {
 		return err
 	}
+	var all [][]*trial.Result
 	for _, p := range pairs {
 		for _, name := range p.streams {
 			if !o.has(name) {
@@ -68,12 +69,18 @@ func (o options) comparePairs(ctx context.Context, w io.Writer) error {
 			if err != nil {
 				return err
 			}
+			var results []*trial.Result
+			for _, of := range found[0] {
+				results = append(results, of.plain, of.changed)
+			}
+			all = append(all, results)
 			if _, err := io.WriteString(w, pairLine(p.name, found[0])); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, failures(all))
+	return err
 }
 
 // pair has the results of a run and of the same run with one change.

@@ -9,8 +9,11 @@ import (
 	"github.com/embedd/embedd/tools/picture"
 )
 
-// draw draws the accuracy over the rows, a panel for each stream.
+// draw draws the accuracy over the rows, a panel for each stream. Without streams there is no picture.
 func draw(path string, all []*figures) error {
+	if len(all) == 0 {
+		return nil
+	}
 	var panels []*plot.Plot
 	for _, f := range all {
 		p := picture.Panel(f.stream.Title, "thousands of rows", "accuracy %")

@@ -14,6 +14,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -47,6 +48,9 @@ func mutate(args []string) error {
 	report := flags.String("json", "", "file for the outcomes")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *page != "" && (!*constants || *names != "") {
+		return errors.New("-page replaces all rows of the packages: it needs -constants, without -run")
 	}
 	chosen, err := regexp.Compile(*names)
 	if err != nil {

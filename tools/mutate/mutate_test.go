@@ -285,6 +285,15 @@ func TestLoadNamesTheError(t *testing.T) {
 	}
 }
 
+// TestPageNeedsAllConstants: what is not run would lose its row.
+func TestPageNeedsAllConstants(t *testing.T) {
+	for _, args := range [][]string{{"-page", "x.md", "-only", "a"}, {"-page", "x.md", "-constants", "-run", "TestA"}} {
+		if err := mutate(args); err == nil || !strings.Contains(err.Error(), "it needs -constants") {
+			t.Errorf("%v gives %v", args, err)
+		}
+	}
+}
+
 // TestPage: rows of the packages that ran are replaced, and others stay.
 func TestPage(t *testing.T) {
 	constant := func(name, kind, test string) outcome {

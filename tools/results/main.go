@@ -5,7 +5,8 @@
 //
 // DIR holds NAME.csv.gz, features x0..xN and then label; the repository has the small ones. Sections that are not run,
 // or whose data are missing, are not changed. With -row the rows of the section with this first cell are computed and
-// printed, and no file is written. An interrupt ends a section with the repeats that are done.
+// printed, and no file is written. An interrupt ends the section usps with the repeats that are done, and leaves any
+// other section as it is.
 //
 // With -first and -second it compares two commands on the same splits into halves, and prints a table:
 //

@@ -53,14 +53,14 @@ var failures = []fault{
 		return nil
 	}},
 	{name: "hang", do: func(ctx context.Context, w *world, r *rand.Rand) error {
-		// The server is suspended for longer than the duplicate window.
+		// The server is suspended, for longer than the duplicate window if that is short.
 		w.server.signal(syscall.SIGSTOP)
 		wait(ctx, w.longer(r))
 		w.server.signal(syscall.SIGCONT)
 		return nil
 	}},
 	{name: "part", do: func(ctx context.Context, w *world, r *rand.Rand) error {
-		// The network is partitioned for longer than the duplicate window.
+		// The network is partitioned, for longer than the duplicate window if that is short.
 		w.link.held.Store(true)
 		wait(ctx, w.longer(r))
 		w.link.held.Store(false)
@@ -111,6 +111,23 @@ func chosen(text string) (some []fault, err error) {
 	return some, nil
 }
 
+// ownEnd counts how often the daemon ended although nothing stopped it, next to the faults.
+const ownEnd = "ended by itself"
+
+// restart starts the daemon again if it ended by itself, counts that, and reports whether it did.
+func (w *world) restart(count map[string]int, out io.Writer) bool {
+	state, ended := w.daemon.ended()
+	if !ended {
+		return false
+	}
+	fmt.Fprintf(out, "the daemon ended by itself: %s\n", state)
+	count[ownEnd]++
+	if err := w.daemon.start(); err != nil {
+		fmt.Fprintln(out, err)
+	}
+	return true
+}
+
 // trouble injects one fault after another until ctx ends, and returns how many of each, and which attacks were not
 // reported.
 func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) (count map[string]int, silent []string) {
@@ -121,12 +138,7 @@ func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) (count
 		if ctx.Err() != nil {
 			break
 		}
-		if state, ended := w.daemon.ended(); ended {
-			fmt.Fprintf(out, "the daemon ended by itself: %s\n", state)
-			count["ended by itself"]++
-			if err := w.daemon.start(); err != nil {
-				fmt.Fprintln(out, err)
-			}
+		if w.restart(count, out) {
 			continue
 		}
 		if len(some) == 0 {
@@ -149,6 +161,9 @@ func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) (count
 	}
 	w.server.signal(syscall.SIGCONT)
 	w.daemon.signal(syscall.SIGCONT)
+	if ctx.Err() == context.DeadlineExceeded { // an interrupt of the terminal ends the daemon too
+		w.restart(count, out)
+	}
 	return count, silent
 }
 

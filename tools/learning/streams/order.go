@@ -19,7 +19,7 @@ type order struct {
 func (o order) begin() process {
 	switch {
 	case o.run > 0:
-		return &inRuns{order: o}
+		return &inRuns{order: o, now: NoLabel}
 	case o.mean > 0:
 		return &markov{mean: o.mean, now: NoLabel}
 	}

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -50,6 +51,17 @@ func TestOrders(t *testing.T) {
 	}
 	if slices.Equal(rowOf(copies, 0), rowOf(copies, 10)) {
 		t.Error("the eleventh row is a copy too")
+	}
+}
+
+// The first run is of any class.
+func TestFirstRun(t *testing.T) {
+	var first [4]int
+	for seed := range uint64(100) {
+		first[order{run: 2}.begin().class(rand.New(rand.NewPCG(seed, 2)), []float64{1, 1, 1, 1})]++
+	}
+	if slices.Min(first[:]) < 10 {
+		t.Errorf("of 100 streams so many begin with each class: %v", first)
 	}
 }
 

@@ -166,8 +166,9 @@ var Dependent = slices.Concat(
 			concept: func(w *World, row, _ int) *Concept { return w.first(1 + row/1000) }},
 		{Name: "late", Title: "Late labels", About: "each label 2,000 rows after its row", Rows: 16_000, Shape: far,
 			Delay: 2000, concept: after(base, base)},
-		{Name: "slower", Title: "Labels that come later and later", About: "after 250 rows at first, after 8,250 at the " +
-			"end; a rotation at half", Rows: 16_000, Shape: far, Delay: 250, Slower: 0.5, Events: half,
+		{Name: "slower", Title: "Labels that come later and later", About: "after 250 rows at first, after 5,500 at the " +
+			"end, those of the last 5,500 rows after all rows; a rotation at half", Rows: 16_000, Shape: far, Delay: 250,
+			Slower: 0.5, Events: half,
 			concept: after(base, rotated)},
 		{Name: "tails", Title: "Heavy tails", About: "the noise has Student's distribution with two degrees of freedom; a " +
 			"rotation at half", Rows: 16_000, Shape: far, order: order{tails: true}, Events: half,

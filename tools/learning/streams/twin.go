@@ -12,8 +12,8 @@ import (
 // of the streams of dependent rows.
 var small = Shape{Features: 6, Classes: 8, Separation: Nuisance * 1.4}
 
-// Twins are the twins of the dependent streams, except those whose classes come one after another, those whose classes
-// are the sides of a plane, and the digits of the demo, of whose features some are constant.
+// Twins are the twins of the dependent streams, except that of new classes, those whose classes are the sides of a
+// plane, and the digits of the demo, of whose features some are constant.
 func Twins() (all []Stream) {
 	for _, s := range Dependent {
 		if s.real == &usps8 || s.real == nil && s.Name != "classes" && s.concept(NewWorld(1, s.shape()), 0, 1).plane == nil {
@@ -26,7 +26,8 @@ func Twins() (all []Stream) {
 // twin returns a stream with the order, labels and changes of this one, whose rows have two halves that are
 // independent given the class. A projection on the first half and one on the second have the same class-balanced
 // accuracy, whatever the concept: the second half has the means of other classes of the same share, or of the same
-// class, and of a file another row of the class.
+// class, and of a file another row of the class. Each row of a file is in two rows of its twin, once in each half, so
+// that the two projections differ less over many rows than with independent halves.
 func (s Stream) twin() Stream {
 	if s.real != nil {
 		read := s.real.read

@@ -175,11 +175,12 @@ func (p *Player) learn(ctx context.Context, learn func(plugin.Position) error, s
 }
 
 // Restart closes the stage and opens another one from what was stored, as a host does after a crash: it learns the
-// stream again from where the checkpoint says.
+// stream again from where the checkpoint says. Released are the models that went live meanwhile: there should be none.
 func (p *Player) Restart(ctx context.Context) error {
 	if p.late {
 		return fmt.Errorf("no restarts with late labels")
 	}
+	p.Released = p.Released[:0]
 	p.Stage.Close()
 	c := p.config
 	c.Resume, c.Contract = p.resume, p.contract

@@ -74,6 +74,7 @@ type Result struct {
 	Promotions  []Promotion   `json:"promotions"`
 	Widths      []int         `json:"widths"`
 	SameAs      map[int]int   `json:"same_as"` // epochs that are recorded as one with earlier ones, and the first of these
+	Failed      int           `json:"failed"`  // reports of failed fits, at most one in 1,000 rows
 	Seconds     float64       `json:"-"`       // processor time of the stage, if no other run used the processor
 	Status      plugin.Status `json:"-"`       // at the end
 }
@@ -102,7 +103,7 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := t.end(ctx); err != nil {
 		return nil, fmt.Errorf("%s, seed %d, after all rows: %w", c.Stream.Name, c.Seed, err)
 	}
-	t.result.SameAs = player.SameAs
+	t.result.SameAs, t.result.Failed = player.SameAs, len(player.Failed)
 	t.result.Widths, t.result.Status, t.result.Seconds = player.Widths, player.Stage.Status(), player.Used.Seconds()
 	return t.result, nil
 }
@@ -128,6 +129,9 @@ func (t *trial) step(ctx context.Context, at int) error {
 	}
 	if slices.Contains(t.RestartAt, at) {
 		if err := t.player.Restart(ctx); err != nil {
+			return err
+		}
+		if err := t.note(ctx, at); err != nil {
 			return err
 		}
 	}
