@@ -3,6 +3,7 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"runtime"
 	"slices"
@@ -14,10 +15,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
 // corePipeline reads a subject without a stream.
@@ -102,6 +106,63 @@ func TestStopsAreNoCrashes(t *testing.T) {
 	natstest.Await(t, "the input is answered", func() bool { return s.Count("out")+s.Count("dead") == 2 })
 	if n := s.Count("dead"); n != 0 {
 		t.Errorf("%d inputs are dead letters", n)
+	}
+}
+
+// TestAnsweredBeforeTheCrashes: an input whose output is stored becomes no dead letter too if its process crashed again
+// and again before the acknowledgement.
+func TestAnsweredBeforeTheCrashes(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	var created time.Time
+	for _, name := range []string{"out", "dead", "in"} {
+		created = s.Stream(jetstream.StreamConfig{Name: name}).CachedInfo().Created
+	}
+	in := nats.NewMsg("in.x")
+	in.Data = drawRows(1, 2, 4).message(t)
+	s.Publish(in)
+	p := basicPipeline()
+	p.Stage.Fixed = fixedModel(t)
+	r := startReplica(t, s.Connect(), p)
+	natstest.Await(t, "the input is answered", func() bool { return s.Count("out") == 1 })
+	if err := r.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// The consumer as it is after two deliveries without an acknowledgement, and a note of as many attempts as allowed.
+	name := needs.ConsumerName("p", "")
+	c, err := s.JS.Consumer(t.Context(), "in", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := c.CachedInfo().Config
+	config.MaxRequestExpires = 0
+	if err := s.JS.DeleteConsumer(t.Context(), "in", name); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = s.JS.CreateConsumer(t.Context(), "in", config); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		msg, err := c.Next(jetstream.FetchMaxWait(natstest.Timeout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := msg.Nak(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note := fmt.Appendf(nil, `{"stream_created":%d,"attempts":{"1":5}}`, created.UnixNano())
+	state := natsx.NewBucket(s.JS, statestore.Bucket)
+	if err := state.Put(t.Context(), statestore.AttemptsKey("p", needs.Partition{}.String()), note); err != nil {
+		t.Fatal(err)
+	}
+	startReplica(t, s.Connect(), p)
+	natstest.Await(t, "the input is acknowledged", func() bool {
+		c, err := s.JS.Consumer(t.Context(), "in", name)
+		return err == nil && c.CachedInfo().AckFloor.Stream == 1
+	})
+	if out, dead := s.Count("out"), s.Count("dead"); out != 1 || dead != 0 {
+		t.Errorf("%d outputs and %d dead letters of an input", out, dead)
 	}
 }
 

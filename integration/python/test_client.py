@@ -4,6 +4,7 @@ import hashlib
 import json
 import random
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -162,6 +163,44 @@ def test_chunks():
     (message,) = embedd.nats.encode(pa.concat_tables(chunks))
     batches = list(pa.ipc.open_stream(message))
     assert [b.to_pydict() for b in batches] == [{"x": [0.0, 1.0], "label": ["a", "b"]}]
+
+
+def test_lost_messages(monkeypatch):
+    """Messages that were on their way when the connection was cut are read again, also if no message follows them."""
+    (data,) = embedd.nats.encode({"x": [1.0]})
+    lost = {2, 4}
+
+    class Consumer:
+        def __init__(self, at):
+            self.at, self.sent = at, 0
+
+        async def fetch(self, _, timeout):
+            while self.at < 4:
+                self.at, self.sent = self.at + 1, self.sent + 1
+                if self.at in lost:
+                    lost.remove(self.at)
+                    continue
+                place = SimpleNamespace(sequence=SimpleNamespace(consumer=self.sent, stream=self.at))
+                return [SimpleNamespace(data=data, headers=None, subject="s", metadata=place)]
+            raise embedd.nats.nats.errors.TimeoutError
+
+        async def consumer_info(self):
+            return SimpleNamespace(delivered=SimpleNamespace(consumer_seq=self.sent))
+
+        async def unsubscribe(self):
+            pass
+
+        close = unsubscribe  # as a connection
+
+    async def pull(connection, subject, durable, new, after=0):
+        return Consumer(after)
+
+    async def connect(server, options):
+        return Consumer(0)
+
+    monkeypatch.setattr(embedd.nats, "_pull", pull)
+    monkeypatch.setattr(embedd.nats, "_connect", connect)
+    assert [m.sequence for m in embedd.nats.subscribe("s", timeout=1)] == [1, 2, 3, 4]
 
 
 def test_message_that_is_no_arrow():

@@ -40,8 +40,8 @@ LOOPBACK = "import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, s
 PRELUDE = f"""
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true; wait || true' EXIT
-{sys.executable} -c "{LOOPBACK}" || true
-go() {{ (cd {harness.ROOT} && command go run "$OLDPWD/${{@: -1}}"); }}
+"{sys.executable}" -c "{LOOPBACK}" || true
+go() {{ (cd "{harness.ROOT}" && command go run "$OLDPWD/${{@: -1}}"); }}
 run() {{
   if [ -n "${{daemon:-}}" ]; then kill $daemon; wait $daemon; fi
   embedd run 2>run.log & daemon=$!

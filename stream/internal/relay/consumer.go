@@ -155,30 +155,32 @@ func (c *consumers) withAckPending(config *jetstream.ConsumerConfig, input jetst
 	return consumer, err
 }
 
-// minNewestAnswers is how many of the newest messages of a sink's subject are read at least to find that sequence.
+// minNewestAnswers is how many of the newest answers in a sink are read at least to find that sequence.
 const minNewestAnswers = firstLookBack / 4
 
 // newestAnswered returns the highest sequence of an input whose answer is stored. Up to it the first delivery of a
 // message need not be the first attempt: the consumer may have been deleted and created again, or a server that
-// crashed has lost its newest state. Other pipelines may have stored any number of messages behind the answers.
+// crashed has lost its newest state. Other pipelines may have stored any number of messages behind the answers, also on
+// the same subject. Messages from before the input stream are no answers to it.
 func (c *consumers) newestAnswered(ctx context.Context, created time.Time) (newest uint64, err error) {
 	key := c.identities.current.Load()
 	for _, s := range c.dedup.sinks {
 		for lookBack, isEnough := uint64(firstLookBack), false; !isEnough; lookBack *= 4 {
 			from, isAll := s.before(lookBack)
-			answers := 0
+			answers, isOlder := 0, false
 			reached, err := s.read(ctx, from, func(stored storedAnswer) {
-				answers++
+				isOlder = isOlder || stored.at.Before(created.Add(-maxClockSkew))
 				o := wire.Origin{Stream: c.Stream, Created: created}
 				names, seq := key.lookupNames(stored, o)
-				if o.Seq = seq; len(names) > 0 && seq > newest && (key.isNewerThan(o) || c.identities.isOurs(o, stored.id)) {
-					newest = seq
+				if o.Seq = seq; len(names) > 0 && (key.isNewerThan(o) || c.identities.isOurs(o, stored.id)) {
+					answers++
+					newest = max(newest, seq)
 				}
 			})
 			if err != nil {
 				return 0, err
 			}
-			isEnough = isAll || answers >= minNewestAnswers || !reached.created.Equal(from.created)
+			isEnough = isAll || isOlder || answers >= minNewestAnswers || !reached.created.Equal(from.created)
 		}
 	}
 	return newest, nil

@@ -64,9 +64,18 @@ func TestAnswerFarBack(t *testing.T) {
 }
 
 // TestNewestAnsweredBehindOthers: the newest answer is found however many messages of other pipelines the stream of the
-// outputs has stored since.
+// outputs has stored since, on other subjects or the same.
 func TestNewestAnsweredBehindOthers(t *testing.T) {
 	t.Parallel()
+	for _, subject := range []string{"out.y", "out.x"} {
+		t.Run(subject, func(t *testing.T) {
+			t.Parallel()
+			newestAnsweredBehind(t, subject)
+		})
+	}
+}
+
+func newestAnsweredBehind(t *testing.T, subject string) {
 	s := newServer(t)
 	created, identities := time.Now(), newIdentities()
 	o := wire.Origin{Stream: "in", Created: created, Seq: 7}
@@ -76,7 +85,7 @@ func TestNewestAnsweredBehindOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range firstLookBack + 1 {
-		if _, err := s.JS.PublishAsync("out.y", nil); err != nil {
+		if _, err := s.JS.PublishAsync(subject, nil); err != nil {
 			t.Fatal(err)
 		}
 		if n%1000 == 0 {

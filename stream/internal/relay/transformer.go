@@ -64,13 +64,15 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 }
 
 // answerSuspect is answer for a message that may have crashed an earlier process: after too many attempts it becomes a
-// dead letter.
+// dead letter. If a part of its answer is stored, a process got past the transform and crashed before the
+// acknowledgement: the message is answered as any, so that it has one answer.
 func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 	t.countOwners(ctx, in)
 	if !in.isSuspect || in.Delivered < 3 || t.undeliverable.has(in) {
 		return t.answer(ctx, in)
 	}
-	if n := in.source.attempts.record(ctx, in.Origin.Seq); n <= t.Attempts {
+	n := in.source.attempts.record(ctx, in.Origin.Seq)
+	if n <= t.Attempts || !t.hasStored(ctx, in, wire.AnswerDead) && t.hasStored(ctx, in, wire.AnswerOut, wire.AnswerRows) {
 		in.isCounted = n > 0
 		return t.answer(ctx, in)
 	}
@@ -90,16 +92,26 @@ func (t *transformer) countOwners(ctx context.Context, in *input) {
 	if !in.isSuspect || !s.isOrdered() || s.first == 0 {
 		return
 	}
-	for kind, subject := range map[wire.Answer]string{wire.AnswerOut: t.OutputPattern(), wire.AnswerDead: t.Dead,
-		wire.AnswerRows: t.Dead} {
-		o := &part{in: in, kind: kind, id: t.identities.of(in.Origin, kind, 0), sink: t.dedup.sink(subject)}
-		t.dedup.markStored(ctx, &answer{in: in, parts: []*part{o}}, true)
-		if o.isStored {
-			return
-		}
+	if t.hasStored(ctx, in, wire.AnswerOut, wire.AnswerDead, wire.AnswerRows) {
+		return
 	}
 	in.Delivered = max(in.Delivered, s.current.Deaths+1)
 	s.first = 0
+}
+
+// hasStored reports whether the first part of an answer of one of these kinds to an input is stored.
+func (t *transformer) hasStored(ctx context.Context, in *input, kinds ...wire.Answer) bool {
+	for _, kind := range kinds {
+		subject := t.Dead
+		if kind == wire.AnswerOut {
+			subject = t.OutputPattern()
+		}
+		o := &part{in: in, kind: kind, id: t.identities.of(in.Origin, kind, 0), sink: t.dedup.sink(subject)}
+		if t.dedup.markStored(ctx, &answer{in: in, parts: []*part{o}}, true); o.isStored {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *transformer) transform(ctx context.Context, in *input) *answer {

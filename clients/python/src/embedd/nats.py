@@ -74,14 +74,19 @@ def subscribe(subject: str, *, server: str = "nats://127.0.0.1:4222", to: Form =
                 try:
                     (msg,) = loop.run(pulled.fetch(1, timeout=60 if timeout is None else timeout))
                 except nats.errors.TimeoutError:
+                    msg = None
+                if durable is None and last is not None:
+                    sent = loop.run(_sent(pulled)) if msg is None else msg.metadata.sequence.consumer - 1
+                    if sent is not None and sent != delivered:
+                        # The connection was cut while messages were on their way, which the server does not send again.
+                        loop.run(pulled.unsubscribe())
+                        pulled, delivered = loop.run(_pull(connection, subject, None, new, last)), 0
+                        continue
+                if msg is None:
                     if timeout is None:
                         continue
                     return
                 sequence = msg.metadata.sequence
-                if durable is None and last is not None and sequence.consumer != delivered + 1:
-                    # The connection was cut while messages were on their way, which the server does not send again.
-                    pulled, delivered = loop.run(_pull(connection, subject, None, new, last)), 0
-                    continue
                 received, delivered, last = received + 1, sequence.consumer, sequence.stream
                 try:
                     yield Message(decode(msg.data, to), msg.headers or {}, msg.subject, last)
@@ -177,6 +182,15 @@ async def _pull(
         config.ack_policy = nats.js.api.AckPolicy.NONE
         config.inactive_threshold = 600.0
     return await connection.jetstream().pull_subscribe(subject, durable=durable, config=config)
+
+
+async def _sent(pulled: Any) -> int | None:
+    """The number of messages that the server has sent to a consumer; None if it does not say so."""
+    try:
+        info = await pulled.consumer_info()
+    except nats.errors.Error:  # for example, the user may not ask
+        return None
+    return int(info.delivered.consumer_seq) if info.delivered else None
 
 
 class _Loop(contextlib.AbstractContextManager["_Loop"]):
