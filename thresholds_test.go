@@ -15,7 +15,7 @@ import (
 var thresholdRow = regexp.MustCompile("(?m)^\\| `(\\S+) (\\S+)` \\| `([^`]+)` \\|(.*)$")
 
 // TestThresholds checks that each constant of docs/thresholds.md exists with the value that the page has, and that the
-// tests which are said to fail without it exist.
+// tests which are said to fail without it exist, that it has a reason, and that each rule for ties has a test.
 func TestThresholds(t *testing.T) {
 	values, tests := map[string][]string{}, map[string]bool{}
 	declaration := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
@@ -40,13 +40,26 @@ func TestThresholds(t *testing.T) {
 		if !slices.Contains(values[name], row[3]) {
 			t.Errorf("docs/thresholds.md: %s is %q in the code, not %s: write its row again", name, values[name], row[3])
 		}
-		cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(row[4]), "|"), " | ")
-		if len(cells) < 3 {
-			continue // a constant that no test notices
+		cells := strings.Split(strings.TrimSuffix(strings.ReplaceAll(row[4], `\|`, ""), "|"), "|")
+		if strings.TrimSpace(cells[0]) == "" {
+			t.Errorf("docs/thresholds.md: %s has no reason: give the constant a comment, and write its row again", name)
 		}
-		for _, cell := range cells[len(cells)-2:] {
+		for _, cell := range cells[1:] { // none of a constant that no test notices
 			if test := strings.TrimSpace(cell); test != "-" && !tests[test] {
 				t.Errorf("docs/thresholds.md: %s: %s does not exist: write its row again", name, test)
+			}
+		}
+	}
+	_, ties, _ := strings.Cut(readPage(t, "docs/thresholds.md"), "\n## Ties\n")
+	_, ties, _ = strings.Cut(ties, "|---|")
+	for _, rule := range strings.Split(strings.TrimSpace(ties), "\n")[1:] {
+		named := testName.FindAllStringSubmatch(rule, -1)
+		if len(named) == 0 {
+			t.Errorf("docs/thresholds.md: no test is named in: %s", rule)
+		}
+		for _, name := range named {
+			if !tests[name[1]] {
+				t.Errorf("docs/thresholds.md: %s does not exist", name[1])
 			}
 		}
 	}

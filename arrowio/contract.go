@@ -307,7 +307,7 @@ func (c *Contract) String() string {
 func (c *Contract) Short() string { return c.list(false) }
 
 func (c *Contract) list(classes bool) string {
-	const most = 8
+	const most = 8 // columns of a list in a message; more are cut
 	columns := c.Columns()
 	names := make([]string, 0, most)
 	for _, x := range columns[:min(len(columns), most)] {

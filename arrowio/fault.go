@@ -153,7 +153,7 @@ func (k *Block) clean(from, n int) bool {
 		return acc>>63 == 0
 	}
 	pairs := ipc.View[uint64](ipc.AsBytes(k.F32[from:from+n], 4), n/2)
-	const mask, one = 0x7fffffff_7fffffff, 0x00800000_00800000
+	const mask, one = 0x7fffffff_7fffffff, 0x00800000_00800000 // two float32 without signs, and one in each exponent
 	var a, b uint64
 	for len(pairs) >= 4 {
 		a |= pairs[0]&mask + one

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -8,8 +9,10 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/memory"
 	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/tools/bench"
 )
 
@@ -26,14 +29,29 @@ func benchCommand(e *cli.Env) *cobra.Command {
 	f.IntVar(&s.Rows, "rows", 1024, "`NUMBER` of rows in a message")
 	f.IntVar(&s.Features, "features", 256, "`NUMBER` of features of a row")
 	f.IntVar(&s.Dim, "dim", 8, "`NUMBER` of outputs of a row")
-	kind := f.Choice("type", "`TYPE` of the features", bench.TypeFloat32, bench.TypeFloat64)
+	kind := f.Choice("type", "`TYPE` of the features", bench.TypeFloat32, bench.TypeFloat64, bench.TypeFloat16,
+		bench.TypeInt16, bench.TypeInt8)
 	layout := f.Choice("layout", "`FORM` of the features: one list column, or a column for each",
 		bench.LayoutList, bench.LayoutColumns)
+	path := f.String("model", "", "`FILE` of the model that is measured, with its features and outputs; without it a pca")
 	repeats := f.Int("repeats", 5, "`NUMBER` of turns, of which the median is reported; fewer if they take long")
 	out := report.Flag(f, e)
 	f.BoolVar(&out.JSON, "json", false, "the same as --format json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s.Type, s.Layout = *kind, *layout
+		var given *model.Model
+		if *path != "" {
+			if cmd.Flags().Changed("features") || cmd.Flags().Changed("dim") {
+				return cli.Usagef("bench: --model has the features and outputs: leave out --features and --dim")
+			}
+			var err error
+			if given, err = files.ReadModel(*path); err == nil {
+				err = s.SetModel(given)
+			}
+			if err != nil {
+				return fmt.Errorf("bench: --model: %w", err)
+			}
+		}
 		if err := s.Check(*repeats); err != nil {
 			return cli.Usagef("bench: %w", err)
 		}
@@ -41,7 +59,7 @@ func benchCommand(e *cli.Env) *cobra.Command {
 		show := report.NewProgress(e)
 		defer show.End()
 		var lines []bench.Ratio
-		err := bench.Run(cmd.Context(), s, *repeats, show.Show, func(r bench.Ratio) error {
+		err := bench.Run(cmd.Context(), s, given, *repeats, show.Show, func(r bench.Ratio) error {
 			lines = append(lines, r)
 			if out.JSON {
 				return out.Object(r)
@@ -61,7 +79,8 @@ func benchCommand(e *cli.Env) *cobra.Command {
 }
 
 func printRatios(out *report.Output, s bench.Shape, lines []bench.Ratio) error {
-	out.Printf("%d rows x %d features (%s, %s) to %d dimensions\n", s.Rows, s.Features, s.Type, s.Layout, s.Dim)
+	out.Printf("%d rows x %d features (%s, %s) to %d dimensions by %s\n", s.Rows, s.Features, s.Type, s.Layout, s.Dim,
+		cmp.Or(s.Method, "pca"))
 	t := out.Table("WHAT", "OURS", "REFERENCE", "", "UNIT", "RATIO", "TURNS", "GOAL", "")
 	for _, r := range lines {
 		goal, verdict := "-", ""

@@ -2,10 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/tools/bench"
 )
 
@@ -44,7 +49,8 @@ func TestBenchBadInput(t *testing.T) {
 		"--dim 0":                      "--dim 0: want 1 to",
 		"--features 4 --dim 5":         "--dim 5: want 1 to 4",
 		"--repeats -1":                 "--repeats -1: want 1 to",
-		"--type float16":               "want one of float32, float64",
+		"--type int32":                 "want one of float32, float64, float16, int16, int8",
+		"--model m --dim 2":            "leave out --features and --dim",
 		"--layout rows":                "want one of list, columns",
 		"--rows 10000 --features 1000": "give fewer rows, at most 1835",
 		"--rows 1000 --type float64 --features 1000": "give fewer rows, at most 917",
@@ -53,6 +59,51 @@ func TestBenchBadInput(t *testing.T) {
 		code, stdout, stderr := call(t.Context(), append([]string{"bench"}, strings.Fields(line)...)...)
 		if code != 2 || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %q, want %q", line, code, stderr, want)
+		}
+	}
+}
+
+// TestBenchModel: a model file is measured on messages of its features, of each type and form, without goals of linear
+// models if it is none.
+func TestBenchModel(t *testing.T) {
+	data := &model.Data{N: 40, M: 5, Classes: []string{"a", "b"}, Features: []string{"id", "u", "v", "w", "x"}}
+	for i := range data.N {
+		data.Y = append(data.Y, i%2)
+		for j := range data.M {
+			data.X = append(data.X, 100+float64((7*i*i+3*j*i+i%2)%23))
+		}
+	}
+	for i, args := range []string{"--type int8 --layout list", "--type float16 --layout columns"} {
+		m, err := fit.Fit(t.Context(), data, fit.Config{Method: "lda", Dim: 1, Landmarks: 8 * i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "m.embedd")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(model.Write(file, m), file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := call(t.Context(), append([]string{"bench", "--rows", "2048", "--repeats", "1", "--json",
+			"--model", path}, strings.Fields(args)...)...)
+		if code != 0 {
+			t.Fatalf("%s: code %d: %s", args, code, stderr)
+		}
+		lines := 0
+		for line := range strings.Lines(stdout) {
+			var r bench.Ratio
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			if lines++; !(r.Ratio > 0) || r.Features != 5 || r.Dim != 1 || r.Method != "lda" ||
+				m.Map() != "linear" && r.Goal != nil {
+				t.Errorf("%s: %s", args, line)
+			}
+		}
+		if lines < 4 {
+			t.Errorf("%s: %d lines", args, lines)
 		}
 	}
 }

@@ -421,8 +421,11 @@ func reportFindings(pipeline string, msg *nats.Msg) (all []admin.Finding) {
 		return all
 	}
 	if r.Learning.Rows > 0 {
-		all = append(all, admin.Finding{Check: "window", Pipeline: pipeline, Level: admin.LevelOK,
-			Text: windowText(&r.Learning)})
+		text := windowText(&r.Learning)
+		if age := r.Learning.BehindSeconds; age != nil {
+			text += fmt.Sprintf(", the newest learned is %v old", time.Duration(max(*age, 0))*time.Second)
+		}
+		all = append(all, admin.Finding{Check: "window", Pipeline: pipeline, Level: admin.LevelOK, Text: text})
 	}
 	for _, u := range r.Learning.Unusual {
 		all = append(all, admin.Finding{Check: "stream", Pipeline: pipeline, Level: admin.LevelNote,

@@ -58,7 +58,8 @@ pipelines:
 		}
 	}
 	found := verb(t, 0, "doctor", "-c", config)
-	for _, want := range []string{"ok     window (digits): 900 rows", "note   stream (digits): sorted: "} {
+	for _, want := range []string{"ok     window (digits): 900 rows", "the newest learned is ",
+		"note   stream (digits): sorted: "} {
 		if !strings.Contains(found, want) {
 			t.Errorf("doctor does not say %q:\n%s", want, found)
 		}

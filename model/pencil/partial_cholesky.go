@@ -154,7 +154,7 @@ func (e *envelope) bytes() (sum float64) {
 
 // flops is the work to compute it.
 func (e *envelope) flops() (sum float64) {
-	const cube = 2 * square * square * square
+	const cube = 2 * square * square * square // of a product of two squares
 	for _, rows := range e.below { // one product for each pair, and for each with itself
 		count := float64(len(rows))
 		sum += cube * (count*(count+1)/2 + (count+1)/2)
@@ -292,7 +292,7 @@ const (
 
 // forward solves L y = x for block row i, in place, and subtracts its part from all later rows.
 func (e *envelope) forward(i int, y []float64) {
-	const thin = tile.Thin
+	const thin = tile.Thin // right-hand sides
 	own, lower := y[i*side:][:side], e.diagonal[i].Data
 	var negative [side]float64
 	for r := 0; r < square; r += step {
@@ -320,7 +320,7 @@ func (e *envelope) forward(i int, y []float64) {
 
 // backward solves L'y = x for block row i, with the later rows solved, and subtracts its part from all earlier rows.
 func (e *envelope) backward(i int, y []float64) {
-	const thin = tile.Thin
+	const thin = tile.Thin // right-hand sides
 	own, lower := y[i*side:][:side], e.diagonal[i].Data
 	var negative [side]float64
 	for r := square - step; r >= 0; r -= step {

@@ -68,7 +68,7 @@ func (p *partial) inverse(rows Entries, env *envelope) *Part {
 // stages runs k for the wanted pairs. If the values are far apart, rounding errors relative to the first value hide
 // the last ones: the pairs found first are then projected out, and k runs again for the others.
 func (p *partial) stages(k *krylov) *ritz {
-	const apart = 1e-3
+	const apart = 1e-3 // of the first value: pairs below it are found in another run
 	out := &ritz{vectors: new(mat.Dense)}
 	for {
 		found := p.lanczos(k, p.d-len(out.values))

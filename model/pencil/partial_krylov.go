@@ -186,12 +186,12 @@ func project(ctx context.Context, w, v *mat.Dense) *mat.Dense {
 	r, _ := v.Dims()
 	b, n := w.Dims()
 	c := mat.NewDense(r, b, nil)
-	const tile = 16
+	const tile = 16 // rows of a task
 	split(ctx, (r+tile-1)/tile, r*b*n, func(i int) {
 		from, to := i*tile, min(r, i*tile+tile)
 		blas64.Gemm(blas.NoTrans, blas.Trans, 1, rowsOf(v, from, to), w.RawMatrix(), 0, rowsOf(c, from, to))
 	})
-	const span = 512
+	const span = 512 // columns of a task
 	split(ctx, (n+span-1)/span, r*b*n, func(i int) {
 		from, to := i*span, min(n, i*span+span)
 		blas64.Gemm(blas.Trans, blas.NoTrans, -1, c.RawMatrix(), columnsOf(v, from, to), 1, columnsOf(w, from, to))

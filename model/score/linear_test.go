@@ -80,3 +80,12 @@ func TestLinear(t *testing.T) {
 		t.Errorf("in other units the classes are others, %v", err)
 	}
 }
+
+// TestTiedClasses: of classes with equal scores the lower one is taken.
+func TestTiedClasses(t *testing.T) {
+	for _, y := range [][]int{{0, 1}, {1, 0}} {
+		if got, err := Linear([]float64{-1, 1}, y, []float64{0}, 1, 2); err != nil || got[0] != 0 {
+			t.Errorf("between rows of the classes %v: %v, %v", y, got, err)
+		}
+	}
+}

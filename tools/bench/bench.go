@@ -5,14 +5,18 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio"
@@ -26,6 +30,9 @@ const (
 	LayoutColumns = "columns"
 	TypeFloat32   = "float32"
 	TypeFloat64   = "float64"
+	TypeFloat16   = "float16"
+	TypeInt16     = "int16"
+	TypeInt8      = "int8"
 )
 
 // maxMessage bounds a message: what the embedded server accepts, less some room for what surrounds the features.
@@ -38,26 +45,67 @@ type Shape struct {
 	Dim      int    `json:"dim"`
 	Type     string `json:"type"`
 	Layout   string `json:"layout"`
+	Method   string `json:"method,omitempty"` // of a given model; "": a pca of the shape is measured
+
+	names       []string  // of the features of a given model
+	mean, scale []float64 // of these
 }
 
+// SetModel makes it the shape of messages for a model.
+func (s *Shape) SetModel(m *model.Model) error {
+	if n := m.Note(); len(n.Categories)+len(n.Dates) > 0 {
+		return errors.New("the model has features of categories or dates, which are not measured: give a model of numbers")
+	}
+	s.Features, s.Dim, s.Method = m.M(), m.Dim(), m.Method()
+	s.names, s.mean, s.scale = m.Features(), m.Mean(), m.Scale()
+	return nil
+}
+
+// width is the number of bytes of a feature.
 func (s Shape) width() int {
-	if s.Type == TypeFloat64 {
+	switch s.Type {
+	case TypeFloat64:
 		return 8
+	case TypeFloat16, TypeInt16:
+		return 2
+	case TypeInt8:
+		return 1
 	}
 	return 4
 }
 
+// narrow is the format of features of one or two bytes.
+func (s Shape) narrow() (format model.RawFormat, is bool) {
+	switch s.Type {
+	case TypeFloat16:
+		return model.RawFloat16, true
+	case TypeInt16:
+		return model.RawInt16, true
+	case TypeInt8:
+		return model.RawInt8, true
+	}
+	return format, false
+}
+
 // Check returns an error if the shape cannot be measured.
 func (s Shape) Check(repeats int) error {
-	for _, n := range []struct {
+	type bound struct {
 		flag      string
 		value     int
 		low, high int
-	}{{"rows", s.Rows, 1, 100_000}, {"features", s.Features, 2, 4096}, {"dim", s.Dim, 1, min(s.Features, 64)},
-		{"repeats", repeats, 1, 100}} {
+	}
+	bounds := []bound{{"rows", s.Rows, 1, 100_000}, {"features", s.Features, 2, 4096}, {"repeats", repeats, 1, 100}}
+	if s.Method == "" {
+		bounds = append(bounds, bound{"dim", s.Dim, 1, min(s.Features, 64)})
+	}
+	for _, n := range bounds {
 		if n.value < n.low || n.value > n.high {
 			return fmt.Errorf("--%s %d: want %d to %d", n.flag, n.value, n.low, n.high)
 		}
+	}
+	isElement := func(name string) bool { return strings.HasSuffix(name, "]") }
+	if s.Layout == LayoutColumns && slices.ContainsFunc(s.names, isElement) {
+		return errors.New("--layout columns: features of the model are elements of a list: leave out --layout")
 	}
 	if bytes := s.Rows * s.Features * s.width(); bytes > maxMessage {
 		return fmt.Errorf("a message of %d rows has %d bytes, more than the %d that can be sent: give fewer rows, at most %d",
@@ -104,15 +152,16 @@ const (
 	lineWait     = 4 * time.Second
 )
 
-// Run measures a shape in up to repeats turns. It calls show with its progress and emit with each line of the report as
-// soon as it is known.
-func Run(ctx context.Context, shape Shape, repeats int, show func(phase string, done float64),
+// Run measures a shape in up to repeats turns, with the given model; nil: with a pca of that shape. It calls show with
+// its progress and emit with each line of the report as soon as it is known.
+func Run(ctx context.Context, shape Shape, given *model.Model, repeats int, show func(phase string, done float64),
 	emit func(Ratio) error) error {
-	b := run{shape, repeats, show}
-	rows := b.shape.rows(rand.New(rand.NewPCG(1, 2)))
-	fitted, err := b.shape.model(ctx, rows)
-	if err != nil {
-		return fmt.Errorf("fitting the model: %w", err)
+	b, fitted := run{shape, repeats, show}, given
+	if fitted == nil {
+		var err error
+		if fitted, err = b.shape.model(ctx, b.shape.rows(rand.New(rand.NewPCG(1, 2)))); err != nil {
+			return fmt.Errorf("fitting the model: %w", err)
+		}
 	}
 	for _, section := range []func(context.Context, *model.Model) ([]Ratio, error){b.pipeline, b.kernel, b.fits} {
 		lines, err := section(ctx, fitted)
@@ -175,13 +224,35 @@ func compare(what, unit, reference string, took [2][]float64, amount [2]float64)
 	return r
 }
 
-// rows generates the features of one message, by row.
+// rows generates the features of one message, by row: about as far from zero, or from the means of a given model, as
+// its features are.
 func (s Shape) rows(r *rand.Rand) []float64 {
 	x := make([]float64, s.Rows*s.Features)
 	for i := range x {
-		x[i] = float64(int(r.NormFloat64()*64)) / 64
+		v := float64(int(r.NormFloat64()*64)) / 64
+		switch j := i % s.Features; {
+		case s.mean != nil:
+			v = s.mean[j] + s.scale[j]*v
+		case s.Type == TypeInt8 || s.Type == TypeInt16:
+			v *= 32
+		}
+		x[i] = s.nearest(v)
 	}
 	return x
+}
+
+// nearest is a number that the type can hold: whole and within the range of an integer, finite as a float16.
+func (s Shape) nearest(v float64) float64 {
+	switch s.Type {
+	case TypeInt8:
+		return math.Round(min(max(v, math.MinInt8), math.MaxInt8))
+	case TypeInt16:
+		return math.Round(min(max(v, math.MinInt16), math.MaxInt16))
+	case TypeFloat16:
+		const largest = 65504
+		return min(max(v, -largest), largest)
+	}
+	return v
 }
 
 // features are the names of the columns as a decoder expands them.
@@ -206,31 +277,61 @@ func (s Shape) model(ctx context.Context, x []float64) (*model.Model, error) {
 	return fit.Fit(ctx, d, fit.Config{Method: "pca", Dim: s.Dim})
 }
 
-// spec names the columns of a message.
-func (s Shape) spec() arrowio.Spec { return arrowio.Spec{Features: []string{"x*"}} }
+// spec names the columns of a message. A list column of the size of a given model has its features.
+func (s Shape) spec() arrowio.Spec {
+	switch {
+	case s.names == nil:
+		return arrowio.Spec{Features: []string{"x*"}}
+	case s.Layout == LayoutList:
+		return arrowio.Spec{Features: []string{"x"}, Sizes: map[string]int{"x": s.Features}}
+	}
+	sizes := map[string]int{}
+	for _, name := range s.names {
+		sizes[name] = 1
+	}
+	return arrowio.Spec{Features: s.names, Sizes: sizes}
+}
+
+// column is the name of a feature that has a column of its own.
+func (s Shape) column(j int) string {
+	if s.names != nil {
+		return s.names[j]
+	}
+	return "x" + strconv.Itoa(j)
+}
 
 // message encodes a message: an id column and the features.
 func (s Shape) message(x []float64) ([]byte, error) {
-	var number arrow.DataType = arrow.PrimitiveTypes.Float32
-	if s.Type == TypeFloat64 {
-		number = arrow.PrimitiveTypes.Float64
+	number := map[string]arrow.DataType{TypeFloat32: arrow.PrimitiveTypes.Float32,
+		TypeFloat64: arrow.PrimitiveTypes.Float64, TypeFloat16: arrow.FixedWidthTypes.Float16,
+		TypeInt16: arrow.PrimitiveTypes.Int16, TypeInt8: arrow.PrimitiveTypes.Int8}[s.Type]
+	id := "id"
+	for slices.Contains(s.names, id) {
+		id += "_"
 	}
-	fields := []arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}}
+	fields := []arrow.Field{{Name: id, Type: arrow.PrimitiveTypes.Int32}}
 	if s.Layout == LayoutList {
 		fields = append(fields, arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(int32(s.Features), number)})
 	} else {
 		for j := range s.Features {
-			fields = append(fields, arrow.Field{Name: "x" + strconv.Itoa(j), Type: number})
+			fields = append(fields, arrow.Field{Name: s.column(j), Type: number})
 		}
 	}
 	schema := arrow.NewSchema(fields, nil)
 	build := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer build.Release()
 	put := func(to array.Builder, v float64) {
-		if s.Type == TypeFloat64 {
-			to.(*array.Float64Builder).Append(v)
-		} else {
-			to.(*array.Float32Builder).Append(float32(v))
+		switch to := to.(type) {
+		case *array.Float64Builder:
+			to.Append(v)
+		case *array.Float32Builder:
+			to.Append(float32(v))
+		case *array.Float16Builder:
+			to.Append(float16.New(float32(v)))
+		case *array.Int16Builder:
+			to.Append(int16(v))
+		case *array.Int8Builder:
+			to.Append(int8(v))
 		}
 	}
 	for i := range s.Rows {

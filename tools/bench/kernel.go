@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/apache/arrow/go/v15/arrow/float16"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
@@ -24,6 +25,9 @@ func (b run) kernel(ctx context.Context, fitted *model.Model) ([]Ratio, error) {
 	s := b.shape
 	size := s.Rows * s.Features * s.width()
 	count := max(KernelBytes/size, 1)
+	if !isLinear(fitted) {
+		count = max(count/16, 1) // memory does not bound it, and it takes long
+	}
 	ring := s.ring(count)
 	ctx = model.Limit(ctx, 1)
 	y := make([]float32, s.Rows*s.Dim)
@@ -48,7 +52,7 @@ func (b run) kernel(ctx context.Context, fitted *model.Model) ([]Ratio, error) {
 	}
 	gigabytes := float64(len(ring)) / 1e9
 	r := compare("projection, one core", "GB/s", "memory", took, [2]float64{gigabytes, gigabytes})
-	if s.Type == TypeFloat32 {
+	if s.Type == TypeFloat32 && isLinear(fitted) {
 		switch s.Dim {
 		case 2:
 			r.aim(0.8, false)
@@ -58,6 +62,9 @@ func (b run) kernel(ctx context.Context, fitted *model.Model) ([]Ratio, error) {
 	}
 	return []Ratio{r}, nil
 }
+
+// isLinear reports whether the goals are for such a model.
+func isLinear(m *model.Model) bool { return m.Map() == "linear" }
 
 // cacheLine is the number of words in a cache line of 64 bytes.
 const cacheLine = 8
@@ -82,12 +89,23 @@ func touchLines(words []uint64) (sum uint64) {
 // ring is the features of count messages, one after the other.
 func (s Shape) ring(count int) []byte {
 	n := s.Rows * s.Features
-	words := make([]uint64, (count*n*s.width()+7)/8) // aligned for either type
+	words := make([]uint64, (count*n*s.width()+7)/8) // aligned for any type
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), count*n*s.width())
-	for i, v := range s.rows(rand.New(rand.NewPCG(5, 6))) {
-		if s.Type == TypeFloat64 {
+	for at, v := range s.rows(rand.New(rand.NewPCG(5, 6))) {
+		i := at
+		if s.Layout == LayoutColumns {
+			i = at%s.Features*s.Rows + at/s.Features
+		}
+		switch s.Type {
+		case TypeFloat64:
 			binary.NativeEndian.PutUint64(bytes[8*i:], math.Float64bits(v))
-		} else {
+		case TypeFloat16:
+			binary.LittleEndian.PutUint16(bytes[2*i:], float16.New(float32(v)).Uint16())
+		case TypeInt16:
+			binary.LittleEndian.PutUint16(bytes[2*i:], uint16(int16(v)))
+		case TypeInt8:
+			bytes[i] = byte(int8(v))
+		default:
 			binary.NativeEndian.PutUint32(bytes[4*i:], math.Float32bits(float32(v)))
 		}
 	}
@@ -101,7 +119,10 @@ func (s Shape) ring(count int) []byte {
 func (s Shape) view(data []byte) model.Rows {
 	block := func(from, cols, rowStride, colStride int) model.Block {
 		v := model.Block{Cols: cols, RowStride: rowStride, ColStride: colStride}
-		if n := s.Rows * s.Features; s.Type == TypeFloat64 {
+		n := s.Rows * s.Features
+		if format, is := s.narrow(); is {
+			v.Raw, v.Format = data[from*s.width():n*s.width()], format
+		} else if s.Type == TypeFloat64 {
 			v.F64 = unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), n)[from:]
 		} else {
 			v.F32 = unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), n)[from:]

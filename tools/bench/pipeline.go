@@ -95,7 +95,9 @@ func (b run) pipeline(ctx context.Context, fitted *model.Model) (all []Ratio, er
 	if len(msg) < small {
 		goal = 0.8
 	}
-	drain.aim(goal, false)
+	if isLinear(fitted) {
+		drain.aim(goal, false)
+	}
 	all = append(all, drain)
 	for i := range cpu {
 		cpu[i] = cpu[i][1:]
@@ -103,7 +105,9 @@ func (b run) pipeline(ctx context.Context, fitted *model.Model) (all []Ratio, er
 	if cpu[0][0] > 0 {
 		line := compare("processor, server's too", "us a message", "relay", cpu, [2]float64{1, 1})
 		line.Ours, line.Scale, line.Ratio = 1e6/line.Ours, 1e6/line.Scale, 1/line.Ratio
-		line.aim(1.3, true)
+		if isLinear(fitted) {
+			line.aim(1.3, true)
+		}
 		all = append(all, line)
 	}
 	return all, nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -166,7 +167,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	labels := map[string]int{}
 	show := report.NewProgress(e)
 	defer show.End()
-	read, unseen := 0, 0
+	read, unseen, begin := 0, 0, time.Now()
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -204,7 +205,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 				return nil, err
 			}
 		}
-		show.Show(fmt.Sprintf("reading %s: %d rows", r.Name, read), -1)
+		show.Show(progressOf(r.Name, int64(read), in.Rows(), time.Since(begin)))
 	}
 	show.End()
 	r.Features = contract.Elements()

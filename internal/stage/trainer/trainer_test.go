@@ -218,6 +218,28 @@ func TestHeldOutIsOfTheFit(t *testing.T) {
 	}
 }
 
+// TestHeldOutRowsJudgeOften: the evidence of held-out rows is divided by the number of candidates that they have judged
+// against the live model.
+func TestHeldOutRowsJudgeOften(t *testing.T) {
+	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	l.fitCandidate(t.Context(), 0)
+	c := l.candidateOf(0)
+	if live() == nil || c == nil {
+		t.Fatalf("live is %v, the candidate %v", live(), c)
+	}
+	l.sampling.Repeats, l.judged = l.sampling.All, 0 // labels come in runs
+	var odds []float64
+	for range 4 {
+		judgeHeldOut(t.Context(), l, c)
+		odds = append(odds, c.comparison.HeldOut.Evidence)
+	}
+	if l.judged != 4 || c.comparison.HeldOut.Rows == 0 || !(odds[0] > 0) || odds[1] != odds[0]/2 ||
+		odds[3] != odds[0]/4 {
+		t.Errorf("%d candidates were judged on %d rows, with the evidence %g", l.judged, c.comparison.HeldOut.Rows, odds)
+	}
+}
+
 // TestNothingWasJudgedAgainstAnAdoptedModel: candidates that were judged against the model before make none need more
 // evidence against one that an operator chose.
 func TestNothingWasJudgedAgainstAnAdoptedModel(t *testing.T) {

@@ -233,3 +233,18 @@ func TestWhatAutoTries(t *testing.T) {
 		t.Errorf("%d fits of %d settings, %v", calls, len(settings.All), err)
 	}
 }
+
+// TestTiedCandidates: of candidates with equally many correct rows one with more outputs comes first, then the earlier
+// one.
+func TestTiedCandidates(t *testing.T) {
+	scores := []model.Score{{Method: "a", Dim: 2, Correct: 7}, {Method: "b", Dim: 5, Correct: 7},
+		{Method: "c", Dim: 5, Correct: 7}, {Method: "d", Dim: 1, Correct: 8}}
+	slices.SortStableFunc(scores, compareScores)
+	order := ""
+	for _, s := range scores {
+		order += s.Method
+	}
+	if order != "dbca" {
+		t.Errorf("the order is %s", order)
+	}
+}

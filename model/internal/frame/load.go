@@ -127,7 +127,7 @@ func (t *Task) Summarise(ctx context.Context, s *moments.Summary, p *Rows, n flo
 // Scales is the divisor of each feature, and which features are constant: those whose variance is within the rounding
 // error of the mean, as scikit-learn's StandardScaler decides it. They keep scale 1.
 func (t *Task) Scales(mean, variance []float64, n float64, p *Rows) (scale []float64, constant []bool, low []float64) {
-	const eps = 0x1p-52
+	const eps = 0x1p-52 // of float64
 	m := len(mean)
 	scale, constant = make([]float64, m), make([]bool, m)
 	var high []float64

@@ -19,8 +19,8 @@ var PCAParam = FloatParam("pca", "auto", fmt.Sprintf(
 	manyColumns, mostVariance), 1e-9, 1, "auto")
 
 const (
-	manyColumns  = 100
-	mostVariance = 0.98
+	manyColumns  = 100  // up to so many columns all are kept
+	mostVariance = 0.98 // of more columns the principal components with this share are tried too
 )
 
 // reduction is a task in its principal components.

@@ -68,7 +68,7 @@ func SolveRatio(ctx context.Context, t *Task, r *Ratio, literal pencil.End) *Sol
 
 // Denominator factors D + rho I of a ratio.
 func Denominator(t *Task, d *mat.SymDense) *pencil.Metric {
-	const rounding = 1e-12
+	const rounding = 1e-12 // share of the total scatter up to which a denominator is a rounding error
 	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): "+
 		"every edge joins equal rows or has weight 0; give more rows, more neighbours or wider weights",
 		t.Basis.N, len(t.Units.Mean))

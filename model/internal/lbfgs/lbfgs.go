@@ -20,7 +20,10 @@ func Minimize(ctx context.Context, x []float64, iterations int, gain float64, s 
 	f func(x, g []float64) float64) []float64 {
 	// A step decreases the value by a tenth or more of what the slope promises. One that overshoots, and gains almost
 	// nothing far from the minimum, would look like convergence.
-	const memory, armijo = 10, 0.1
+	const (
+		memory = 10  // pairs of steps and changes of the gradient, as is usual
+		armijo = 0.1 // share of the decrease that the slope promises
+	)
 	x = slices.Clone(x)
 	g := make([]float64, len(x))
 	value := f(x, g)

@@ -49,7 +49,7 @@ func Aligned(n int) []float32 { return AlignedIn(new([]float32), n) }
 
 // AlignedIn is n numbers of the buffer that start on a cache line. It replaces a buffer that is too short.
 func AlignedIn[T float32 | float64](buffer *[]T, n int) []T {
-	const line = 64
+	const line = 64 // bytes of a cache line
 	size := int(unsafe.Sizeof(*new(T)))
 	if len(*buffer) < n+line/size {
 		*buffer = make([]T, n+line/size)

@@ -155,8 +155,12 @@ func (p *SimilarityExtension) place(dst, z []float64, w *Workspace) error {
 // move is small next to the largest of them although the slope is not. Rounding errors can keep weights moving until
 // the last round; they are an error only if the slope is not small then.
 func (p *SimilarityExtension) Descend(q *SimilarityProblem) error {
-	// More or fewer sweeps, and a smaller tolerance of moves over the largest weight, change the time alone.
-	const rounds, sweeps, tolerance, enough = 100, 10, 1e-9, 1e-6
+	const (
+		rounds    = 100  // after which a slope that is not small is an error
+		sweeps    = 10   // of a round; more or fewer change the time alone
+		tolerance = 1e-9 // of moves over the largest weight; a smaller one changes the time alone
+		enough    = 1e-6 // slope at the minimum, as a share of the largest target
+	)
 	clear(q.Weight)
 	clear(q.Product)
 	solved := false
@@ -248,7 +252,10 @@ func (p *SimilarityExtension) times(product []float64, i int) float64 {
 // conjugate moves the weights above 0 toward their minimum while the others stay 0. It reports whether they reached it
 // before any of them reached 0.
 func (p *SimilarityExtension) conjugate(q *SimilarityProblem) bool {
-	const most, tolerance = 500, 1e-20
+	const (
+		most      = 500   // steps of a call
+		tolerance = 1e-20 // of the squared residual, as a share of the squared target
+	)
 	clear(q.step)
 	size, norm := 0.0, 0.0
 	for i, v := range q.Weight {

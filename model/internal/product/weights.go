@@ -6,7 +6,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-const lanes = 8
+const lanes = 8 // float32 numbers of an AVX2 vector: every loop sums in as many partial sums
 
 // Weights are the tables of one product. They are immutable.
 type Weights struct {

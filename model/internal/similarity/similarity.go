@@ -220,7 +220,7 @@ type IncrementalProduct struct {
 const CheapProduct = 200
 
 func (p *IncrementalProduct) Of(ctx context.Context, dst, w *mat.Dense) {
-	const fresh = 16
+	const fresh = 16 // steps from one product in float64 to the next
 	n, _ := w.Dims()
 	if n < CheapProduct {
 		multiplySquare(ctx, dst, w, p.G)
@@ -276,7 +276,7 @@ func (p *IncrementalProduct) round(dst []float32, a *mat.Dense) float64 {
 // multiplySquare is dst = a b of n x n matrices, b symmetric: it multiplies rows with rows, which is gonum's fastest
 // product. It works in bands of rows, so that a cancelled fit does not wait for all of it.
 func multiplySquare(ctx context.Context, dst, a, b *mat.Dense) {
-	const band = 256
+	const band = 256 // rows between two looks at the context
 	n, _ := a.Dims()
 	for from := 0; from < n; from += band {
 		fail.Check(ctx.Err())

@@ -17,9 +17,9 @@ func Exp(v []float64) {
 
 func expPortable(v []float64) {
 	const (
-		shift = 3 << 51 // adding it rounds a number to an integer in the lowest bits
-		high  = -6.93147180369123816490e-01
-		low   = -1.90821492927058770002e-10
+		shift = 3 << 51                     // adding it rounds a number to an integer in the lowest bits
+		high  = -6.93147180369123816490e-01 // -ln 2, the part whose last bits are 0
+		low   = -1.90821492927058770002e-10 // and the rest of it
 	)
 	fma := math.FMA
 	if emulated {

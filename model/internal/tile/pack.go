@@ -60,7 +60,7 @@ func (k *block) packRows(o *Operand, first, count int, dst []float64) {
 
 // packColumns packs columns, eight at a time: reads are sequential in each, and writes fill a cache line.
 func (k *block) packColumns(o *Operand, first, count int, dst []float64) {
-	const together = 8
+	const together = 8 // numbers of a cache line
 	var zeros [Depth]float64
 	about := zeros[:k.rows]
 	if o.About != nil {

@@ -18,7 +18,7 @@ func (*PackedSquare) At(row, column int) int {
 
 // Panels are its panels of 24 rows each, column after column.
 func (s *PackedSquare) Panels() [3][]float64 {
-	const size = Square * panel
+	const size = Square * panel // numbers of a panel
 	return [3][]float64{s[:size:size], s[size : 2*size : 2*size], s[2*size:]}
 }
 

@@ -16,8 +16,8 @@ const (
 	// Depth is the number of rows of the operands in one block of a sum.
 	Depth = 256
 
-	stripRows   = 4 * panel // rows and columns of the result in one unit of work
-	stripPanels = 6
+	stripRows   = 4 * panel      // rows and columns of the result in one unit of work
+	stripPanels = 6              // panels of columns in one unit of work
 	widest      = 42 * stripRows // columns of an operand that a block packs, if they can be split
 	packed      = 1 << 17        // numbers that one stage packs, unless a block has more: 1 MB
 )

@@ -101,7 +101,7 @@ func fitTNCA(ctx context.Context, t *frame.Task) *frame.Solution {
 // lost reports that directions have a lower rank than those the search started at: the L2 term shrinks directions that
 // do not help, down to zero.
 func lost(best, start *mat.Dense) bool {
-	const shrunk = 1e-6
+	const shrunk = 1e-6 // share of the least singular value at the start, below which a direction is lost
 	_, d := best.Dims()
 	var end, begin mat.SVD
 	if !end.Factorize(best, mat.SVDNone) || !begin.Factorize(start, mat.SVDNone) {

@@ -96,7 +96,7 @@ func split(t *frame.Task, c int) (own, others *mat.Dense) {
 // normal is the unit normal of the boundary between a class and its k nearest other rows. If the SVM finds none, it is
 // the difference of their means; 0 if the two coincide up to rounding errors.
 func normal(ctx context.Context, t *frame.Task, own, others *mat.Dense) []float64 {
-	const rounding = 1e-12
+	const rounding = 1e-12 // share of the largest value up to which a difference is a rounding error
 	near := nearestTo(ctx, own, others, t.Int("k"))
 	v := fail.Must(svm.Normal(ctx, own, near, t.Float("c")))
 	size := max(mat.Max(own), -mat.Min(own))
