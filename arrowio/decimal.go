@@ -37,7 +37,7 @@ var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 
 // values of its decimals.
 func digits(limbs [4]uint64) []byte {
 	const chunk, width = 1e19, 19 // the largest power of ten in 64 bits, and its zeros
-	var text [5 * width]byte // 2^255 has 77
+	var text [5 * width]byte      // 2^255 has 77
 	at := len(text)
 	for limbs != [4]uint64{} {
 		rest := uint64(0)

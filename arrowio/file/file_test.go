@@ -667,6 +667,33 @@ func TestLinksStay(t *testing.T) {
 	}
 }
 
+// TestLinkToNewFile: a link to a file that does not exist yet stays, and the file is created where it leads.
+func TestLinkToNewFile(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	for i, end := range []string{filepath.Join(other, "absolute"), "relative"} {
+		link := filepath.Join(dir, fmt.Sprint("link", i))
+		if err := os.Symlink(end, link); err != nil {
+			t.Skip(err)
+		}
+		w, err := CreateWhole(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = w.Write([]byte("new")); err == nil {
+			err = w.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if to, err := os.Readlink(link); err != nil || to != end {
+			t.Errorf("the link to %s leads to %q: %v", end, to, err)
+		}
+		if text, err := os.ReadFile(link); err != nil || string(text) != "new" {
+			t.Errorf("%s has %q: %v", end, text, err)
+		}
+	}
+}
+
 // TestJSON: the rows of JSON are read as pipelines read them, in both forms, and none can be written.
 func TestJSON(t *testing.T) {
 	for text, want := range map[string]string{

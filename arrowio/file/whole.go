@@ -34,8 +34,12 @@ func CreateWhole(path string) (*Whole, error) {
 		w.isDirect = true
 		w.file, err = os.OpenFile(path, os.O_WRONLY, 0)
 	default:
-		if end, linkErr := filepath.EvalSymlinks(path); linkErr == nil { // else there is no such file yet
+		if end, linkErr := filepath.EvalSymlinks(path); linkErr == nil {
 			w.path = end
+		} else if end, linkErr = os.Readlink(path); linkErr == nil { // to a file that does not exist yet
+			if w.path = end; !filepath.IsAbs(end) {
+				w.path = filepath.Join(filepath.Dir(path), end)
+			}
 		}
 		w.file, err = createTemporary(w.path, info)
 	}

@@ -358,8 +358,12 @@ type publisher struct {
 // maxUnconfirmed is the maximum number of unconfirmed messages.
 const maxUnconfirmed = 64
 
-// confirmTimeout is how long a stream may take to confirm a message.
-const confirmTimeout = time.Minute
+// confirmTimeout is how long a stream may take to confirm a message, flushTimeout how long for all that are left at the
+// end.
+const (
+	confirmTimeout = time.Minute
+	flushTimeout   = 10 * time.Second
+)
 
 func newPublisher(ctx context.Context, nc *connection.Conn, subject string, as wire.Format) (*publisher, error) {
 	p := &publisher{nc: nc, subject: subject, format: as, wait: confirmTimeout}
@@ -457,19 +461,29 @@ func (p *publisher) confirm(ctx context.Context) error {
 	case err := <-f.Err():
 		return fmt.Errorf("stream %s refused a message: %w", p.stream, err)
 	case <-lost.C:
-		return fmt.Errorf("stream %s did not confirm a message within %v, and may lack it: look whether the stream has a "+
-			"leader, and confirms (`nats stream info %s`: no_ack), and publish the rows again", p.stream, p.wait, p.stream)
+		return p.unconfirmed(p.wait)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
+// unconfirmed is the error of a message that the stream did not confirm in time.
+func (p *publisher) unconfirmed(wait time.Duration) error {
+	return fmt.Errorf("stream %s did not confirm a message within %v, and may lack it: look whether the stream has a "+
+		"leader, and confirms (`nats stream info %s`: no_ack), and publish the rows again", p.stream, wait, p.stream)
+}
+
 // flush waits until all messages are confirmed.
 func (p *publisher) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	wait := min(p.wait, flushTimeout)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for len(p.pending) > 0 {
-		if err := p.confirm(ctx); err != nil {
+		err := p.confirm(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = p.unconfirmed(wait)
+		}
+		if err != nil {
 			return fmt.Errorf("the last %d of %d messages are not confirmed: %w", len(p.pending)+1, p.messages, err)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -178,5 +179,12 @@ func TestPublishWithoutConfirmation(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "stream SILENT did not confirm a message within 100ms") {
 		t.Errorf("after %d messages: %v", p.messages, err)
+	}
+	p = sure(newPublisher(t.Context(), nc, "features.x", wire.FormatArrow))
+	p.wait = 100 * time.Millisecond
+	err = errors.Join(p.send(t.Context(), []byte("rows"), 1), p.flush(t.Context()))
+	if err == nil || !strings.Contains(err.Error(), "the last 1 of 1 messages are not confirmed: stream SILENT did not "+
+		"confirm a message within 100ms") {
+		t.Errorf("after one message: %v", err)
 	}
 }

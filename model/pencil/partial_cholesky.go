@@ -155,7 +155,8 @@ func (e *envelope) bytes() (sum float64) {
 // flops is the work to compute it.
 func (e *envelope) flops() (sum float64) {
 	const cube = 2 * square * square * square // of a product of two squares
-	for _, rows := range e.below { // one product for each pair, and for each with itself
+	// One product for each pair, and for each with itself.
+	for _, rows := range e.below {
 		count := float64(len(rows))
 		sum += cube * (count*(count+1)/2 + (count+1)/2)
 	}

@@ -214,7 +214,7 @@ type Status struct {
 	Received, Unlabelled, Incomplete int
 	Hint                             string // why there is no first model yet, or what limits learning, and the fix; or ""
 	Backlog                          int    // labelled rows and corrections of labels in the queue
-	Dropped                          int    // labelled rows that were not learned because the queue was full
+	Dropped                          int    // labelled rows and corrections that were not learned: the queue was full
 	OverClassLimit                   int    // labelled rows of classes beyond Config.Classes, which are not learned
 	RareClassRows                    int    // rows in the window of classes that have too few rows to enter a fit
 	OverQuota                        int    // rows that left the window because their source exceeded its Quota

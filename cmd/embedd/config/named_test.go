@@ -32,7 +32,7 @@ var fileName = regexp.MustCompile(`\.(go|md|yaml|embedd|json|parquet|csv|png|py|
 
 // endpoint matches a word that looks like a key and names an endpoint of a pipeline's service (docs/service.md), or an
 // attribute in Python.
-var endpoint = regexp.MustCompile(`^model\.(ls|show|pin|unpin|rollback|digest)$`)
+var endpoint = regexp.MustCompile(`^model\.(ls|show|pin|unpin|rollback|digest|note)$`)
 
 // unknownKeys lists the keys in a text that do not exist.
 func unknownKeys(text string) []string {

@@ -239,6 +239,9 @@ func (t *Trainer) state() []byte {
 func (t *Trainer) restore(ctx context.Context) {
 	s := t.resume
 	t.resume = nil
+	// A model that goes live here has a checkpoint without the rows that are learned next.
+	defer func(next window.Position) { t.data.newestLabel = next }(t.data.newestLabel)
+	t.data.newestLabel = s.Labels
 	t.data.references = prequential.NewReferences(s.References)
 	t.data.sift()
 	t.data.referAll()

@@ -160,6 +160,48 @@ func TestOwnModelIsAdopted(t *testing.T) {
 	}
 }
 
+// TestModelOfARestore: a model that goes live when the window is filled again, before the next rows are learned, has a
+// checkpoint that does not have the labels of these: a further restart would not score them.
+func TestModelOfARestore(t *testing.T) {
+	c := configOf(fit.Config{Method: "lda", Dim: 2})
+	c.Labels = &spec.Labels{}
+	event := func(seq uint64) *Event {
+		r := rand.New(rand.NewPCG(71, seq))
+		e := &Event{OfLabels: true}
+		for row := range 20 {
+			at := window.Position{Seq: seq, Row: row}
+			e.Rows = append(e.Rows, window.Row{Position: at, MessageRows: 20, Label: []string{"in", "out"}[row%2],
+				Time: int64(seq) * 1e9, X: []float64{9*float64(row%2) + r.NormFloat64(), r.NormFloat64()}})
+			e.LabelledBy, e.NewestLabel = append(e.LabelledBy, at), at
+		}
+		return e
+	}
+	l, live := newTrainer([]string{"x", "y"}, c)
+	for seq := uint64(1); seq <= 15; seq++ {
+		l.Learn(t.Context(), event(seq))
+	}
+	if live() == nil {
+		t.Fatal("no first model")
+	}
+	reset := *live()
+	reset.WasReset, reset.State = true, l.state()
+	c.Resume = &reset
+	var labels []window.Position // in the checkpoints of models
+	c.Store = func(_ context.Context, r *spec.Release) (string, error) {
+		s, err := readCheckpoint(r.State)
+		labels = append(labels, s.Labels)
+		return "after the reset", err
+	}
+	next, _ := newTrainer([]string{"x", "y"}, c)
+	next.host.Promote(&reset)
+	for seq := uint64(1); seq <= 16; seq++ {
+		next.Learn(t.Context(), event(seq))
+	}
+	if want := (window.Position{Seq: 15, Row: 19}); len(labels) == 0 || labels[0] != want {
+		t.Errorf("the checkpoints have the labels up to %v, want %v", labels, want)
+	}
+}
+
 // TestIsClose: a method is close to the chosen one if it is at most a standard error behind at the chosen dimension.
 func TestIsClose(t *testing.T) {
 	choice := &model.Choice{Method: "mfa", Dim: 2, Scores: []model.Score{
