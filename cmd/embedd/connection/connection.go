@@ -49,7 +49,8 @@ type Conn struct {
 
 const retryPause = 250 * time.Millisecond
 
-// Dial connects to the server that n names. It retries until the wait is over.
+// Dial connects to the server that n names. It retries until the wait is over. Each attempt may take twice as long as
+// the one before, so that a server that answers late is reached, and later attempts to reconnect wait as long.
 func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 	t, err := targetOf(n)
 	if err != nil {
@@ -67,8 +68,9 @@ func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 	if o.Server != nil {
 		options = append(options, nats.InProcessServer(o.Server))
 	}
-	for deadline := time.Now().Add(o.Wait); ; {
-		nc, err := nats.Connect(strings.Join(t.servers, ","), options...)
+	timeout := nats.DefaultTimeout
+	for deadline := time.Now().Add(o.Wait); ; timeout = max(timeout, min(2*timeout, time.Until(deadline))) {
+		nc, err := nats.Connect(strings.Join(t.servers, ","), append(options, nats.Timeout(timeout))...)
 		if err == nil {
 			c.mu.Lock()
 			c.Conn = nc

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -505,6 +506,44 @@ func TestDialWaits(t *testing.T) {
 	if err := <-connected; err != nil {
 		t.Errorf("a server that starts later: %v", err)
 	}
+}
+
+// TestDialOfSlowServer: a server that answers later than the client waits by default is reached within the wait.
+func TestDialOfSlowServer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, server.Options{})
+	slow := must(net.Listen("tcp", "127.0.0.1:0"))
+	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
+	t.Cleanup(func() { slow.Close() })
+	wg.Go(func() {
+		for {
+			client, err := slow.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer client.Close()
+				time.Sleep(nats.DefaultTimeout + time.Second/2)
+				up, err := net.Dial("tcp", s.Addr().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer up.Close()
+				wg.Go(func() {
+					defer up.Close()
+					_, _ = io.Copy(up, client)
+				})
+				_, _ = io.Copy(client, up)
+			})
+		}
+	})
+	c, err := Dial(t.Context(), config.NATS{URL: "nats://" + slow.Addr().String()}, Options{Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }
 
 // TestTLSRotated: certificate files are read again, and problems with them are reported.
