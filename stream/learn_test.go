@@ -58,8 +58,8 @@ func TestHandover(t *testing.T) {
 		q.metric("embedd_read_messages_total", "learn"))
 }
 
-// TestStreamRecreated: training continues within 10 s at the first message of a stream that was deleted and recreated,
-// whatever its sequence numbers, and the status reports it.
+// TestStreamRecreated: training continues at the first message of a stream that was deleted and recreated, whatever its
+// sequence numbers, and the status reports it.
 func TestStreamRecreated(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]struct {
