@@ -76,7 +76,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 }
 
 // ample is a timeout for events that must happen: only a failing test waits that long, however busy the machine is.
-const ample = 3 * time.Minute
+const ample = 10 * time.Minute
 
 // eventually waits until a condition holds. what describes it, with its progress.
 func eventually(t testing.TB, what func() string, holds func() bool) {

@@ -16,7 +16,7 @@ import (
 )
 
 // ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
-const ample = 3 * time.Minute
+const ample = 10 * time.Minute
 
 // connect starts a server and connects to it.
 func connect(t *testing.T, jets bool) *nats.Conn {

@@ -120,7 +120,7 @@ func (s *site) state(name string) jetstream.StreamState {
 }
 
 // ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
-const ample = 3 * time.Minute
+const ample = 10 * time.Minute
 
 // until waits for a condition.
 func (s *site) until(what string, holds func() bool) {

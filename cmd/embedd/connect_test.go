@@ -107,7 +107,7 @@ func (d *runningDaemon) get(path string) (code int, body string) {
 }
 
 // ample is a timeout for events that must happen: only a failing test waits that long, however busy the machine is.
-const ample = 3 * time.Minute
+const ample = 10 * time.Minute
 
 // serveNATS starts a real server until the test ends.
 func serveNATS(t *testing.T, o server.Options) *server.Server {

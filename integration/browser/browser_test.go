@@ -39,7 +39,7 @@ var screenshots = flag.String("screenshots", "", "write pictures of each state, 
 var axe string
 
 // ample is far more than any step takes on a busy machine.
-const ample = 3 * time.Minute
+const ample = 10 * time.Minute
 
 // configured is a pipeline of digits.
 func configured(name string, keys ...string) string {

@@ -131,7 +131,7 @@ type writers struct {
 }
 
 // ample is the timeout of tests for an event that has to happen, generous for a loaded machine.
-const ample = 3 * time.Minute
+const ample = 10 * time.Minute
 
 // writerTTL is the TTL of the writers' lease: a request may take a quarter of it, and a busy machine has to renew it.
 const writerTTL = 5 * time.Second
