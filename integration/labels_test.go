@@ -310,12 +310,15 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- e.Run(ctx) }()
-		eventually(t, func() string { return name + " reads all: " + out }, func() bool {
+		var st stream.Status
+		eventually(t, func() string {
+			return fmt.Sprintf("%s reads all: %s; labels %+v, stage %+v", name, out, st.Labels, st.Stage)
+		}, func() bool {
 			all := e.Status()
 			if len(all) == 0 {
 				return false
 			}
-			st := all[0]
+			st = all[0]
 			if stop > 0 && int(st.Labels.Joined) >= stop {
 				return true
 			}
