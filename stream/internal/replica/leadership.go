@@ -156,7 +156,7 @@ func (e *Election) takeTurn(ctx context.Context, term uint64) {
 
 // endStandby has the stage train. Where the input can be read again, its reader does so, between two messages.
 func (e *Election) endStandby(term uint64) {
-	if e.allRead() {
+	if e.Input == nil || e.readsOnce() {
 		e.trainer.settled.Store(term) // before a fit that becomes due is stored
 		e.Running.Standby(false)
 		return
@@ -167,6 +167,11 @@ func (e *Election) endStandby(term uint64) {
 
 // MustEndStandby returns the term for which the reader of the input has to end the stage's standby; 0: it has not to.
 func (e *Election) MustEndStandby() uint64 { return e.resumes.Load() }
+
+// HasEndedStandby reports whether this process is the trainer and its stage fits.
+func (e *Election) HasEndedStandby() bool {
+	return e.trainer.Lease == nil || e.trainer.writeTerm() != 0
+}
 
 // EndedStandby records that standby was ended for a term, under which the stage may write then. It returns false if
 // that term is over: then the stage must return to standby.

@@ -149,7 +149,8 @@ func (p *Path) TurnChanged() {
 
 // takeOver ends the standby of the stage for a term of the lease. If the stream still has the window of the newest
 // checkpoint, the stage continues from there, so that it decides as the previous trainer would have. Otherwise, and
-// with summaries, it continues from what it has learned itself.
+// with summaries or late labels, it continues from what it has learned itself. The start is counted before the stage
+// may fit; a stage whose training is stopped stays on standby.
 func (p *Path) takeOver(ctx context.Context, r Reader, term uint64) {
 	p.Running.Standby(true) // it is not if the term before this one ended meanwhile
 	if p.Running.Wait(ctx) != nil {
@@ -157,8 +158,14 @@ func (p *Path) takeOver(ctx context.Context, r Reader, term uint64) {
 	}
 	reason := "summaries are learned"
 	if messages, isMessages := r.(*reader); isMessages {
+		if messages.openGuard(ctx, false); messages.guard.isStopped.Load() {
+			p.replica.EndedStandby(term)
+			return
+		}
 		var live *plugin.Live
-		if live, reason = p.newestCheckpoint(ctx); reason == "" {
+		if p.HasLateLabels() {
+			reason = "labels arrive separately"
+		} else if live, reason = p.newestCheckpoint(ctx); reason == "" {
 			if p.Running.TakeOver(live) {
 				p.Log.Info("a new trainer continues from the newest checkpoint", "from", p.ReadFrom)
 				messages.goTo(max(p.ReadFrom, 1))

@@ -59,7 +59,7 @@ type reader struct {
 	// contradictedSince is since when the stream's state contradicts what was read; zero: it does not.
 	contradictedSince time.Time
 
-	guard *crashGuard
+	guard *crashGuard // nil unless open
 }
 
 func newReader(p *Path, take func(context.Context, *Message)) *reader {
@@ -70,8 +70,8 @@ func newReader(p *Path, take func(context.Context, *Message)) *reader {
 // Run reads until ctx is done. It retries after every failure of the stream or its server.
 func (r *reader) Run(ctx context.Context) {
 	defer func() { r.close(ctx) }()
-	r.guard = newCrashGuard(ctx, r.Path, r.Learns() && !r.replica.IsTrainer())
-	defer r.guard.close(ctx)
+	r.openGuard(ctx, r.Learns() && !r.replica.HasEndedStandby())
+	defer r.closeGuard(ctx)
 	for attempt := 0; ctx.Err() == nil; {
 		from := r.at.next
 		err := r.step(ctx)
@@ -106,6 +106,20 @@ func (r *reader) Run(ctx context.Context) {
 			return
 		}
 		attempt++
+	}
+}
+
+// openGuard counts a start, of the trainer or of a standby, unless takeOver has for this one.
+func (r *reader) openGuard(ctx context.Context, isStandby bool) {
+	if r.guard == nil {
+		r.guard = newCrashGuard(ctx, r.Path, isStandby)
+	}
+}
+
+// closeGuard notes that reading ends in order. A process whose training is stopped keeps the guard that stopped it.
+func (r *reader) closeGuard(ctx context.Context) {
+	if r.guard.close(ctx); !r.guard.isStopped.Load() {
+		r.guard = nil
 	}
 }
 
