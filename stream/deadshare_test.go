@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -63,4 +64,46 @@ func TestDeadShare(t *testing.T) {
 				func() bool { return q.pipeline.status().Conditions == nil })
 		})
 	}
+}
+
+// TestOutputLimitChanges: a change of max_msg_size of the output's stream takes effect without a restart. When it is
+// lowered, at most the outputs that are under way are refused.
+func TestOutputLimitChanges(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.make(jetstream.StreamConfig{Name: "dead"})
+	limit := func(bytes int32) {
+		t.Helper()
+		c := jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgSize: bytes}
+		if _, err := s.js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(100)
+	s.serving(nil)
+	s.send(1)
+	s.stored("dead", "dead.x", 1)
+	limit(-1)
+	s.until("an output is stored", func() bool {
+		s.send(1)
+		time.Sleep(100 * time.Millisecond)
+		return s.state("out").Msgs > 0
+	})
+	s.settled()
+	letters, outputs := s.state("dead").Msgs, s.state("out").Msgs
+	limit(8 << 10)
+	large := numbered(1, 4000)
+	s.store("in.x", large)
+	s.until("it is answered", func() bool {
+		return s.state("dead").Msgs > letters || s.state("out").Msgs > outputs+1
+	})
+	s.settled()
+	letters, outputs = s.state("dead").Msgs, s.state("out").Msgs
+	s.store("in.x", large)
+	s.until("the next one is stored in parts", func() bool {
+		if s.state("dead").Msgs > letters {
+			t.Fatal("the next output is refused too")
+		}
+		return s.state("out").Msgs > outputs+1
+	})
 }

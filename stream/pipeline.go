@@ -56,7 +56,7 @@ func newPipeline(s *scope.Scope, a *relay.Activity, h *operations.History, drain
 		SendLabelLetter: p.relay.SendLabelDeadLetter, IsHolding: p.relay.IsWaitingForModel})
 	p.blocks = blocks.New(s, p.replica, p.training)
 	p.watch = deliveries.New(s)
-	p.observer = observe.New(s, p.replica, p.relay.EarlierPartitions, p.relay.Rebind)
+	p.observer = observe.New(s, p.replica, p.relay.EarlierPartitions, p.relay.Rebind, p.relay.SetLimit)
 	p.relay.Attach(p.replica, p.training, p.observer.Now)
 	p.operations = operations.New(operations.Pipeline{Scope: s, Relay: p.relay, Replica: p.replica, Status: p.status,
 		Progress: p.progress, History: h, Service: p.serviceID})

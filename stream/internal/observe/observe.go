@@ -45,9 +45,11 @@ type Observer struct {
 	*scope.Scope
 	replica *replica.Replica
 	// earlier are the partitions of earlier numbers that the stream still has. consumerGone is called when the pipeline's
-	// consumer does not exist: the hot path creates it again.
+	// consumer does not exist: the hot path creates it again. setLimit is called with max_msg_size of the stream of an
+	// output subject.
 	earlier      func() []needs.Partition
 	consumerGone func()
+	setLimit     func(subject string, maxMsgSize int32)
 
 	snapshot atomic.Pointer[Snapshot]
 	task     atomic.Pointer[task.Task] // nil before Start
@@ -83,8 +85,9 @@ type position struct {
 }
 
 // New returns an observer that has inspected nothing yet.
-func New(s *scope.Scope, r *replica.Replica, earlier func() []needs.Partition, consumerGone func()) *Observer {
-	return &Observer{Scope: s, replica: r, earlier: earlier, consumerGone: consumerGone,
+func New(s *scope.Scope, r *replica.Replica, earlier func() []needs.Partition, consumerGone func(),
+	setLimit func(subject string, maxMsgSize int32)) *Observer {
+	return &Observer{Scope: s, replica: r, earlier: earlier, consumerGone: consumerGone, setLimit: setLimit,
 		sinks: map[string]string{}, oldest: map[string]oldest{}}
 }
 
@@ -342,6 +345,7 @@ func (w *Observer) checkPublish(ctx context.Context, subject string) error {
 	if err != nil {
 		return natsx.ExplainRequestError(err, "which stream takes "+subject)
 	}
+	w.setLimit(subject, info.Config.MaxMsgSize)
 	if f := needs.StreamFull(info, subject); f != nil {
 		return f
 	}

@@ -24,7 +24,7 @@ type composer struct {
 	identities *identities
 	mapping    *wildcard.Mapping // of the input's subject to that of its outputs
 
-	// The streams' max_msg_size; 0: no limit.
+	// The streams' max_msg_size; 0 or less: no limit.
 	outputLimit, deadLetterLimit atomic.Int64
 }
 
@@ -54,10 +54,19 @@ func (c *composer) maxBytes(streamLimit *atomic.Int64) int64 {
 	return limit
 }
 
-// refreshDeadLetterLimit reads the limit of the dead-letter stream again: it has changed if a message was refused.
-func (c *composer) refreshDeadLetterLimit(ctx context.Context) {
-	if s, err := natsx.StreamOf(ctx, c.JS, c.Dead); err == nil {
-		c.deadLetterLimit.Store(int64(s.CachedInfo().Config.MaxMsgSize))
+// SetLimit sets the max_msg_size of the stream that stores outputs or dead letters.
+func (c *composer) SetLimit(subject string, maxMsgSize int32) {
+	if subject == c.Dead {
+		c.deadLetterLimit.Store(int64(maxMsgSize))
+	} else {
+		c.outputLimit.Store(int64(maxMsgSize))
+	}
+}
+
+// refreshLimit reads the limit of the stream of a subject again: it has changed if a message was refused.
+func (c *composer) refreshLimit(ctx context.Context, subject string) {
+	if s, err := natsx.StreamOf(ctx, c.JS, subject); err == nil {
+		c.SetLimit(subject, s.CachedInfo().Config.MaxMsgSize)
 	}
 }
 

@@ -128,8 +128,9 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 		}
 		c.Log.Warn("the server permanently rejects an output", "source", a.in.Origin.Source(), "subject", o.msg.Subject,
 			"error", err)
-		c.refreshDeadLetterLimit(ctx)
+		c.refreshLimit(ctx, c.Dead)
 		if o.deadLetter == nil {
+			c.refreshLimit(ctx, c.OutputPattern())
 			c.publisher.forget(a.parts)
 			a = c.deadMessage(a, err)
 		} else {
@@ -145,7 +146,7 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 			err := fmt.Errorf("a dead letter of %d bytes does not fit into messages of %d: raise max_msg_size of the stream "+
 				"of %s",
 				len(l.body), c.maxBytes(&c.deadLetterLimit), c.Dead)
-			c.refreshDeadLetterLimit(ctx)
+			c.refreshLimit(ctx, c.Dead)
 			return a, err
 		}
 	}

@@ -82,18 +82,15 @@ func (r *Relay) Bind(ctx context.Context) error {
 	if r.Partitions > 0 {
 		d.maxUnacked = math.MaxInt / 2 // one partition may be any number of messages behind the others
 	}
-	for _, out := range []struct {
-		subject string
-		limit   *atomic.Int64
-	}{{r.OutputPattern(), &r.outputLimit}, {r.Dead, &r.deadLetterLimit}} {
-		info, err := d.addSink(ctx, out.subject)
+	for _, subject := range []string{r.OutputPattern(), r.Dead} {
+		info, err := d.addSink(ctx, subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return needs.MissingOf(ctx, r.JS, &r.Pipeline, out.subject)
+			return needs.MissingOf(ctx, r.JS, &r.Pipeline, subject)
 		}
 		if err != nil {
 			return natsx.ExplainAPIError(err)
 		}
-		out.limit.Store(int64(info.Config.MaxMsgSize))
+		r.SetLimit(subject, info.Config.MaxMsgSize)
 		if info.Config.Duplicates < 3*r.AckWait {
 			r.Log.Warn("the duplicate window of the output stream is short; redelivered messages are looked up at its "+
 				"end instead",
