@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,11 @@ type coreNATS struct {
 	queue   atomic.Pointer[bytequeue.Queue[*input]] // nil until run
 	dropped int                                     // messages; used by the callback of the subscription
 
-	droppedLog, lostLog ratelog.Limiter
+	sub      atomic.Pointer[nats.Subscription] // nil until run
+	mu       sync.Mutex
+	uncalled int // messages that the client dropped before the callback, as last counted
+
+	droppedLog, lostLog, clientLog ratelog.Limiter
 }
 
 // flushTimeout bounds each flush of the connection when the relay stops.
@@ -51,6 +56,7 @@ func (c *coreNATS) run(ctx, severed context.Context) error {
 	if err := sub.SetPendingLimits(-1, int(c.InFlight)); err != nil {
 		return err
 	}
+	c.sub.Store(sub)
 	work, stop := context.WithCancel(context.Background()) // ends when the drain takes too long
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(c.drainTimeout, stop) })()
@@ -67,6 +73,7 @@ func (c *coreNATS) run(ctx, severed context.Context) error {
 			lost++
 		}
 	}
+	c.countDropped()
 	if err := sub.Drain(); err == nil {
 		// What the server had sent is with the client after a flush, and in the queue once the callback has run for it.
 		_ = c.Conn.FlushTimeout(flushTimeout)
@@ -108,6 +115,27 @@ func (c *coreNATS) receive(msg *nats.Msg) {
 	c.dropped += len(dropped)
 	c.droppedLog.Warn(c.Log, "messages are dropped, the oldest first: they arrive faster than they are answered, or no "+
 		"model is live yet", "limits.in_flight", c.InFlight, "dropped", c.dropped)
+}
+
+// countDropped counts the messages that the client dropped, because they arrived faster than the callback was called.
+func (c *coreNATS) countDropped() {
+	sub := c.sub.Load()
+	if sub == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := sub.Dropped()
+	if err != nil || n <= c.uncalled { // the subscription has ended, or nothing is new
+		return
+	}
+	c.Series.Add(health.Dropped, float64(n-c.uncalled), health.PathAnswer)
+	if c.training.Feed != nil {
+		c.Series.Add(health.Dropped, float64(n-c.uncalled), health.PathLearn)
+	}
+	c.uncalled = n
+	c.clientLog.Warn(c.Log, "messages are dropped by the client: they arrive faster than they are received",
+		"limits.in_flight", c.InFlight, "dropped", n)
 }
 
 // reportLost counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.

@@ -337,6 +337,7 @@ func (r *Relay) Rebind() { r.shared.requestRebind() }
 func (r *Relay) Update(now time.Time) {
 	r.deadLetterLog.Update(now, time.Minute)
 	r.utilization.sample(now)
+	r.core.countDropped()
 	r.countUndeliverable() // inputs that were redelivered to another replica do not count any more
 	if r.undeliverable.forget(now) {
 		r.Conditions.Clear(health.DeadLetter)

@@ -25,11 +25,24 @@ type Message struct {
 	Pending     uint64 // messages that the consumer has not delivered yet
 }
 
-// messageOverhead is what a message takes in memory in addition to its data.
-const messageOverhead = 1024
+// messageOverhead is what a message takes in memory in addition to its data and headers, headerOverhead what the name
+// of a header takes in addition to its bytes, and each of its values.
+const (
+	messageOverhead = 1024
+	headerOverhead  = 64
+)
 
 // Size is about how many bytes the message takes in memory.
-func (m *Message) Size() int64 { return int64(len(m.Data)) + messageOverhead }
+func (m *Message) Size() int64 {
+	n := len(m.Data) + messageOverhead
+	for name, values := range m.Header {
+		n += len(name) + headerOverhead
+		for _, v := range values {
+			n += len(v) + headerOverhead
+		}
+	}
+	return int64(n)
+}
 
 // Received reads the metadata of a message of the input stream, which was created at a time. It returns false, and logs
 // it, when there is none.

@@ -231,9 +231,9 @@ const (
 
 // add keeps a message, and returns false when there are too many.
 func (p *pendingLetters) add(letter pendingLetter) bool {
-	bytes := len(letter.message.Data)
+	bytes := letter.message.Size()
 	for _, other := range *p {
-		bytes += len(other.message.Data)
+		bytes += other.message.Size()
 	}
 	if len(*p) == maxPending || bytes > maxPendingBytes {
 		return false

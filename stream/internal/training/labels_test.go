@@ -35,6 +35,10 @@ func TestOwedLetters(t *testing.T) {
 			t.Error("bytes are not bounded")
 		}
 	}
+	headers := nats.Header{"A": {string(make([]byte, 3<<20))}}
+	if p.add(pendingLetter{message: &scope.Message{Header: headers}}) {
+		t.Error("the bytes of headers are not bounded")
+	}
 	for range maxPending - 2 {
 		if !p.add(pendingLetter{message: &scope.Message{}}) {
 			t.Fatal("there is no room for small ones")

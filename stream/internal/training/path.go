@@ -344,7 +344,7 @@ func (p *Path) offer(received *scope.Message, d *Delivery, m *Message) {
 	m.Origin, m.Subject, m.Time = received.Origin, received.Subject, received.Time
 	m.after, m.binding, m.size = d.after, d.binding, messageSize
 	if !m.isDecoded || m.decoded != nil {
-		m.size += received.Size()
+		m.size += m.Size() // without headers
 	}
 	if m.decoded != nil {
 		m.decoded.Retain()
