@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -38,7 +39,7 @@ func Ensure(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfi
 			have, err = natsx.AwaitStream(ctx, js, c.Name) // another process may have created it, with other sources
 		}
 	}
-	if err == nil {
+	for updates := 0; err == nil; updates++ {
 		now := have.CachedInfo().Config
 		sources, bytes := len(now.Sources), now.MaxBytes
 		for _, source := range c.Sources {
@@ -49,8 +50,17 @@ func Ensure(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfi
 		if resizes {
 			now.MaxBytes = c.MaxBytes
 		}
-		if len(now.Sources) != sources || now.MaxBytes != bytes {
-			_, err = js.UpdateStream(ctx, now)
+		if len(now.Sources) == sources && now.MaxBytes == bytes {
+			return nil
+		}
+		if updates == maxUpdates {
+			err = fmt.Errorf("after %d updates it is still not as requested: other processes change it; try again later",
+				updates)
+			break
+		}
+		if _, err = js.UpdateStream(ctx, now); err == nil {
+			natsx.Sleep(ctx, updateSettle/2+rand.N(updateSettle))
+			have, err = natsx.AwaitStream(ctx, js, c.Name)
 		}
 	}
 	if err != nil && c.MaxBytes > 0 {
@@ -61,6 +71,13 @@ func Ensure(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfi
 	}
 	return err
 }
+
+// A server updates a stream whatever its configuration was before. So a process that has read the old one may overwrite
+// an update: each is read again after about updateSettle, and repeated up to maxUpdates times.
+const (
+	updateSettle = 200 * time.Millisecond
+	maxUpdates   = 8
+)
 
 // open opens a stream, after Ensure.
 func open(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, root string, replicas int) (store,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,6 +190,49 @@ func TestHubsCreateTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s, err := js.Stream(t.Context(), HubStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing := MissingSources(&s.CachedInfo().Config, edges); len(missing) > 0 {
+		t.Errorf("the summaries of %v are not received", missing)
+	}
+}
+
+// simultaneous is JetStream of one of several processes that update a stream after all of them have read it.
+type simultaneous struct {
+	jetstream.JetStream
+	haveRead *sync.WaitGroup
+	once     sync.Once
+}
+
+func (s *simultaneous) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	s.once.Do(func() {
+		s.haveRead.Done()
+		s.haveRead.Wait()
+	})
+	return s.JetStream.UpdateStream(ctx, c)
+}
+
+// TestHubsUpdateTogether: no update of the hub's stream removes the source that another process adds concurrently.
+func TestHubsUpdateTogether(t *testing.T) {
+	t.Parallel()
+	js := natstest.New(t).JS
+	if err := Ensure(t.Context(), js, HubConfig(nil, 1<<20), 1, false); err != nil {
+		t.Fatal(err)
+	}
+	edges := []string{"a", "b", "c"}
+	var haveRead, ended sync.WaitGroup
+	haveRead.Add(len(edges))
+	for i := range edges {
+		ended.Go(func() {
+			one := &simultaneous{JetStream: js, haveRead: &haveRead}
+			if err := Ensure(t.Context(), one, HubConfig(edges[i:i+1], 1<<20), 1, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ended.Wait()
 	s, err := js.Stream(t.Context(), HubStream)
 	if err != nil {
 		t.Fatal(err)
