@@ -315,15 +315,21 @@ func TestBootstrap(t *testing.T) {
 }
 
 // TestStoresAPCAAgain: the PCA until a first model that cannot be stored is stored once the store works again, although
-// no more rows come.
+// no more rows come. It is fitted once.
 func TestStoresAPCAAgain(t *testing.T) {
 	t.Parallel()
-	var models atomic.Int64
+	var models, phases atomic.Int64
 	s := newStage(t, func(c *spec.Config) {
 		c.Until, c.Training.Every.Rows = spec.UntilPCA, 60
+		c.Fit.Progress = func(string, float64) { phases.Add(1) }
+		once := int64(0)
 		c.Store = func(context.Context, *spec.Release) (string, error) {
 			if models.Add(1) == 1 {
+				once = phases.Load()
 				return "", errors.New("no connection")
+			}
+			if n := phases.Load(); once == 0 || n != once {
+				t.Errorf("one fit reports %d phases, and at the second attempt there are %d", once, n)
 			}
 			return "stored", nil
 		}

@@ -227,7 +227,7 @@ func (t *Trainer) renewLandmarks(ctx context.Context) {
 // fits it when there are enough.
 func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	if t.config.Until != spec.UntilPCA || t.host.Live() != nil || t.plan.learnsNothing() {
-		t.unlabelled = nil
+		t.unlabelled, t.bootstrap = nil, nil
 		return
 	}
 	isFull := hasBootstrapRows(t)
@@ -242,6 +242,29 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	if t.standby || !hasBootstrapRows(t) {
 		return
 	}
+	begin := t.config.Clock()
+	if t.bootstrap == nil {
+		if err := fitUnlabelled(ctx, t); err != nil {
+			t.unlabelled = nil
+			t.reportFailure(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), t.bootstrapRows)
+			return
+		}
+	}
+	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: t.bootstrapRows, Door: policy.DoorBootstrap,
+		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", t.bootstrapRows)}
+	t.origin = t.bootstrap
+	placed := begins(t.bootstrap, t.config.Epochs+1)
+	if err := t.publish(ctx, placed, &window.Suffix{Rows: t.bootstrapRows}, &o, true); err != nil {
+		t.reportFailure(ctx, err, t.bootstrapRows)
+		return
+	}
+	t.unlabelled, t.bootstrap = nil, nil
+	o.Duration = t.config.Clock().Sub(begin)
+	t.host.Report(o)
+}
+
+// fitUnlabelled fits the bootstrap model, which stays until it is stored.
+func fitUnlabelled(ctx context.Context, t *Trainer) (err error) {
 	m := t.schedule.Features
 	n := len(t.unlabelled) / m
 	w := window.New(window.Config{Features: m, Rows: n}) // for its limits
@@ -251,23 +274,9 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	s := w.NewestRows(n)
 	c := t.config.Fit
 	c.Method, c.Criterion, c.Params, c.Landmarks = "pca", nil, nil, 0
-	begin := t.config.Clock()
-	p, err := fit.Fit(ctx, &model.Data{X: s.X, N: s.Rows, M: m, Features: t.host.Features()}, c)
-	if err != nil {
-		t.unlabelled = nil
-		t.reportFailure(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), s.Rows)
-		return
-	}
-	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: s.Rows, Door: policy.DoorBootstrap,
-		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", s.Rows)}
-	t.origin = p
-	if err := t.publish(ctx, begins(p, t.config.Epochs+1), &window.Suffix{Rows: s.Rows}, &o, true); err != nil {
-		t.reportFailure(ctx, err, s.Rows)
-		return
-	}
-	t.unlabelled = nil
-	o.Duration = t.config.Clock().Sub(begin)
-	t.host.Report(o)
+	t.bootstrapRows = s.Rows
+	t.bootstrap, err = fit.Fit(ctx, &model.Data{X: s.X, N: s.Rows, M: m, Features: t.host.Features()}, c)
+	return err
 }
 
 // hasBootstrapRows reports whether there are the rows of a bootstrap model. They stay until it is stored.

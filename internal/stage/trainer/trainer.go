@@ -40,6 +40,9 @@ type Trainer struct {
 	rules      policy.Rules // of the suffixes that candidates are fitted on
 	unlabelled []float64    // features of the first rows, labelled or not, for the bootstrap model
 
+	bootstrap     *model.Model // fitted from unlabelled, and not stored yet; nil: none
+	bootstrapRows int
+
 	description description // of the window, for the status
 
 	pinned   bool
