@@ -73,7 +73,8 @@ func QueueBytes(window int64) int64 { return window / 8 }
 // ahead of the clock, event time continues from its last value at their pace; while they are behind event time, it
 // does not advance.
 //
-// The corrections are part of a checkpoint, so that messages have the same event time after a restart.
+// The corrections are part of a checkpoint, so that messages have the same event time after a restart. They are those
+// of one stream and of newer ones: for an older copy that was restored event time starts over.
 type EventTime struct {
 	Corrections []Correction    `json:"turns,omitempty"` // oldest first, at most maxCorrections
 	Until       window.Position `json:"until"`           // messages up to here have their event time
@@ -112,6 +113,9 @@ func (t Correction) apply(stamp int64) int64 {
 // At returns the event time of a message; now is the local time. changed reports that the correction changes with this
 // message.
 func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed bool) {
+	if p.Created < s.Until.Created {
+		*s = EventTime{}
+	}
 	if p.Compare(s.Until) <= 0 {
 		i, _ := slices.BinarySearchFunc(s.Corrections, p, func(t Correction, p window.Position) int {
 			if t.From.Compare(p) <= 0 {

@@ -64,3 +64,24 @@ func TestEventTimeOfOldMessages(t *testing.T) {
 		t.Errorf("%d corrections, the newest from message %d", n, s.Corrections[n-1].From.Seq)
 	}
 }
+
+// TestEventTimeOfARestoredStream: the messages of an older stream, which was restored, are corrected as any, although
+// those of the newer one have their event time.
+func TestEventTimeOfARestoredStream(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	var s EventTime
+	for seq := range uint64(5) {
+		s.At(window.Position{Created: 2, Seq: 1 + seq}, now+int64(seq%2)*int64(time.Hour), now)
+	}
+	day := int64(24 * time.Hour)
+	for i, c := range []struct{ stamp, want int64 }{{now - day, now - day}, {now + 365*day, now - day},
+		{now - day + 1, now - day + 1}} {
+		p := window.Position{Created: 1, Seq: uint64(1 + i)}
+		for again := range 2 {
+			if at, _ := s.At(p, c.stamp, now); at != c.want {
+				t.Errorf("message %d, read %d times before, has event time %v, want %v", p.Seq, again, time.Unix(0, at),
+					time.Unix(0, c.want))
+			}
+		}
+	}
+}
