@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -29,6 +30,7 @@ type parquetReader struct {
 	groups       []parquet.RowGroup // that are not begun
 	sizes        [][]int64          // of their leaves
 	total        int64              // rows
+	first        int64              // index of the first row of the groups that are not begun
 	values       *array.RecordBuilder
 	batch        int64 // rows of a batch
 
@@ -362,7 +364,7 @@ func parquetAppender(b array.Builder) func(parquet.Value) {
 	case *array.TimestampBuilder:
 		return func(v parquet.Value) {
 			if v.Kind() == parquet.Int96 {
-				b.Append(int96Timestamp(v.Int96()))
+				b.Append(arrow.Timestamp(int96Time(v.Int96()).UnixNano()))
 				return
 			}
 			b.Append(arrow.Timestamp(v.Int64()))
@@ -373,12 +375,17 @@ func parquetAppender(b array.Builder) func(parquet.Value) {
 	panic(fmt.Sprintf("no appender for %T", b)) // must have the same types as parquetType
 }
 
-// int96Timestamp reads a timestamp of Impala or old Spark: nanoseconds of the day and the Julian day.
-func int96Timestamp(v deprecated.Int96) arrow.Timestamp {
-	const unixEpoch = 2440588
-	nanos := int64(v[0]) | int64(v[1])<<32
-	return arrow.Timestamp((int64(v[2])-unixEpoch)*int64(24*time.Hour) + nanos)
+// int96Time reads a timestamp of Impala or old Spark: nanoseconds of the day and the Julian day.
+func int96Time(v deprecated.Int96) time.Time {
+	const unixEpoch, day = 2440588, 24 * 60 * 60
+	return time.Unix((int64(v[2])-unixEpoch)*day, int64(v[0])|int64(v[1])<<32).UTC()
 }
+
+// minTimestamp and maxTimestamp are the times that a column of nanoseconds can hold.
+var minTimestamp, maxTimestamp = time.Unix(0, math.MinInt64).UTC(), time.Unix(0, math.MaxInt64).UTC()
+
+var errTimestamp = fmt.Errorf("not between %s and %s, which nanoseconds in 64 bits can hold; write the column as "+
+	"timestamps in microseconds", minTimestamp.Format(time.RFC3339), maxTimestamp.Format(time.RFC3339))
 
 // decimalValue returns the unscaled integer of a decimal: a Parquet integer, or big-endian two's complement.
 func decimalValue(v parquet.Value) decimal128.Num {

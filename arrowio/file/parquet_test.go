@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -200,13 +203,80 @@ func TestParquetUnsupportedTypes(t *testing.T) {
 }
 
 func TestParquetOldForms(t *testing.T) {
-	if got, want := int96Timestamp(deprecated.Int96{1000, 0, 2440589}),
-		arrow.Timestamp(86_400_000_001_000); got != want {
+	if got, want := int96Time(deprecated.Int96{1000, 0, 2440589}).UnixNano(), int64(86_400_000_001_000); got != want {
 		t.Errorf("INT96 day after the epoch is %d, want %d", got, want)
 	}
 	if got := decimalValue(parquet.FixedLenByteArrayValue([]byte{0xff, 0x38})); got.LowBits() != ^uint64(199) ||
 		got.HighBits() != -1 {
 		t.Errorf("two's complement 0xff38 is %v, want -200", got)
+	}
+}
+
+// TestParquetInt96: a timestamp that does not fit into nanoseconds is an error that names column, row and limit.
+func TestParquetInt96(t *testing.T) {
+	type row struct {
+		T deprecated.Int96
+	}
+	const lastDay = 2440588 + 106751                    // 2262-04-11
+	last := uint64(math.MaxInt64 % int64(24*time.Hour)) // nanoseconds of that day
+	for name, c := range map[string]struct {
+		nanos uint64
+		day   uint32
+		want  string // "": it fits
+	}{
+		"the last":     {last, lastDay, ""},
+		"one too late": {last + 1, lastDay, "2262-04-11T23:47:16Z"},
+		"a year later": {0, lastDay + 365, "2263-04-11T00:00:00Z"},
+		"too early":    {0, 0, "-4713-11-24T00:00:00Z"},
+		"far":          {0, math.MaxUint32, "11754508-12-13T00:00:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "times.parquet")
+			var file bytes.Buffer
+			w := parquet.NewGenericWriter[row](&file)
+			for range 3 { // row groups
+				if _, err := w.Write([]row{{deprecated.Int96{0, 0, 2440588}}}); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v := deprecated.Int96{uint32(c.nanos), uint32(c.nanos >> 32), c.day}
+			if _, err := w.Write([]row{{v}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := opened(t, path)
+			var err error
+			var got arrow.Timestamp
+			for err == nil {
+				var rec arrow.Record
+				if rec, err = r.Next(); err == nil {
+					got = rec.Column(0).(*array.Timestamp).Value(int(rec.NumRows()) - 1)
+					rec.Release()
+				}
+			}
+			if c.want == "" {
+				if !errors.Is(err, io.EOF) || got != math.MaxInt64 {
+					t.Errorf("%d, error %v", got, err)
+				}
+				return
+			}
+			for _, words := range []string{path, `column "T": row 3`, c.want, "2262-04-11T23:47:16Z"} {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("%q is missing in %q", words, err)
+				}
+			}
+			if strings.Contains(err.Error(), "damaged") {
+				t.Error(err)
+			}
+		})
 	}
 }
 

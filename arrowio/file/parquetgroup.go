@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -21,6 +22,7 @@ type leafReader struct {
 	page   parquet.Page
 	values parquet.ValueReader // of the page
 	ahead  []parquet.Value     // that are read and not appended, in memory
+	row    int64               // index in the file of the next row
 	memory [256]parquet.Value
 }
 
@@ -34,6 +36,12 @@ func (l *leafReader) append(rows int) error {
 					return nil
 				}
 				rows--
+				l.row++
+			}
+			if v.Kind() == parquet.Int96 {
+				if t := int96Time(v.Int96()); t.Before(minTimestamp) || t.After(maxTimestamp) {
+					return fmt.Errorf("row %d: the timestamp %s is %w", l.row-1, t.Format(time.RFC3339), errTimestamp)
+				}
 			}
 			l.column.append(v)
 		}
@@ -120,7 +128,8 @@ func (p *parquetReader) openGroup(g parquet.RowGroup, sizes []int64) error {
 	chunks := g.ColumnChunks()
 	open := func(columns []int) {
 		for _, k := range columns {
-			p.leaves = append(p.leaves, &leafReader{column: p.columns[k], pages: chunks[p.columns[k].leaf].Pages()})
+			p.leaves = append(p.leaves, &leafReader{column: p.columns[k], pages: chunks[p.columns[k].leaf].Pages(),
+				row: p.first})
 		}
 	}
 	var parts [][]int
@@ -227,7 +236,10 @@ func errTemporary(err error) error {
 // append appends rows to the columns of the open leaves.
 func (p *parquetReader) append(rows int64) error {
 	for _, l := range p.leaves {
-		if err := l.append(int(rows)); err != nil {
+		switch err := l.append(int(rows)); {
+		case errors.Is(err, errTimestamp):
+			return fmt.Errorf("%s: column %q: %w", p.name, l.column.name, err)
+		case err != nil:
 			return fmt.Errorf("%s: column %q: %w: the file is damaged or uses an unknown encoding", p.name, l.column.name, err)
 		}
 	}
@@ -244,6 +256,7 @@ func (p *parquetReader) next() (arrow.Record, error) {
 		if err := p.openGroup(p.groups[0], p.sizes[0]); err != nil {
 			return nil, err
 		}
+		p.first += p.groups[0].NumRows()
 		p.groups, p.sizes = p.groups[1:], p.sizes[1:]
 	}
 	n := min(p.left, p.batch)
