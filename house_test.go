@@ -223,8 +223,8 @@ var below = map[string][]string{
 		"cmd/embedd/daemon", "cmd/embedd/dataset", "cmd/embedd/embedded", "cmd/embedd/engine", "cmd/embedd/files",
 		"cmd/embedd/memory", "cmd/embedd/picture", "cmd/embedd/report", "internal/stage/policy", "tools/bench",
 		"tools/demo", "stream", "stream/admin", "stream/dlq",
-		"internal/natsx", "internal/wildcard", "stream/registry", "arrowio", "arrowio/file", "arrowio/wire", "plugin",
-		"model", "model/fit", "model/eval", "model/onnx"},
+		"internal/durable", "internal/natsx", "internal/wildcard", "stream/registry", "arrowio", "arrowio/file",
+		"arrowio/wire", "plugin", "model", "model/fit", "model/eval", "model/onnx"},
 }
 
 // ofModel lists the packages below a fitted map.

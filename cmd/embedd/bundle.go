@@ -17,6 +17,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/daemon"
+	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/stream/admin"
 )
 
@@ -81,7 +82,7 @@ func (b *bundle) addMetrics(ctx context.Context, h config.HTTP) {
 	get("/metrics", "metrics.txt", hasToken)
 }
 
-// write writes the file, which only its owner may read.
+// write writes the file, which only its owner may read. It appears when it is complete.
 func (b *bundle) write(configuration string) (err error) {
 	if text, err := os.ReadFile(configuration); err == nil {
 		if text, err = config.Redacted(text); err != nil {
@@ -104,21 +105,21 @@ func (b *bundle) write(configuration string) (err error) {
 	}{buildInfo(), runtime.NumCPU(), time.Now().UTC()}); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(b.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("--bundle: %w", err)
-	}
-	z := zip.NewWriter(f)
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
 	for name, text := range b.files {
 		w, err := z.Create(name)
 		if err == nil {
 			_, err = w.Write(text)
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("--bundle: writing %s: %w", b.path, err), f.Close())
+			return fmt.Errorf("--bundle: writing %s: %w", b.path, err)
 		}
 	}
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
+	if err = z.Close(); err == nil {
+		err = durable.WriteFile(b.path, archive.Bytes())
+	}
+	if err != nil {
 		return fmt.Errorf("--bundle: writing %s: %w", b.path, err)
 	}
 	return nil

@@ -57,3 +57,20 @@ func TestBundle(t *testing.T) {
 		}
 	}
 }
+
+// TestBundleIsWhole: an archive that cannot be written leaves no file.
+func TestBundleIsWhole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b, err := newBundle(filepath.Join(dir, "x.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.addStatus(strings.Repeat("p", 1<<16), []byte("{}")) // a name that no archive can have
+	if err := b.write(filepath.Join(dir, "embedd.yaml")); err == nil || !strings.Contains(err.Error(), "x.zip") {
+		t.Errorf("the error is %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the directory has %v, %v", left, err)
+	}
+}
