@@ -157,8 +157,14 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		d.bundle.addMetrics(ctx, c.HTTP)
 	}
 	pipelines, err := engine.Pipelines(c)
-	if err != nil {
-		d.fault("model", err.Error(), "name a model file that `embedd model show` can read")
+	if errors.As(err, &problems) {
+		for _, p := range problems {
+			fix := "" // the text has it
+			if strings.HasSuffix(p.Key, "model.file") {
+				fix = "write the model file again with `embedd fit`, or name another one"
+			}
+			d.fault("model", p.String(), fix)
+		}
 		return d.err
 	}
 	n, err := where.Apply(c.NATS)

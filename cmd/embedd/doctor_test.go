@@ -507,3 +507,31 @@ func TestDoctorUsage(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
+
+// TestDoctorOfModelFiles: each fault of a model file, or of the features that it has, is a finding with its own fix.
+func TestDoctorOfModelFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	m := fitted(t, writeFile(t, dir, "rows.csv", "x,y,label\n1,2,a\n2,3,b\n3,1,a\n4,4,b\n"), "pca", "--dim", "1")
+	path := writeFile(t, dir, "embedd.yaml", `http: {listen: 127.0.0.1:0}
+pipelines:
+  a: {schema: {features: [z]}, model: {file: `+m+`}}
+  b: {schema: {features: [x, y]}, model: {file: `+writeFile(t, dir, "junk.embedd", "no model")+`}}
+`)
+	code, stdout, stderr := call(t.Context(), "doctor", "-c", path, "--json")
+	var faults []admin.Finding
+	for line := range strings.Lines(stdout) {
+		var f admin.Finding
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			t.Fatalf("%v in %s", err, stdout)
+		}
+		if f.Level == admin.LevelFault {
+			faults = append(faults, f)
+		}
+	}
+	if code != 3 || len(faults) != 2 || !strings.Contains(faults[0].Text, "write features: [") ||
+		faults[0].Fix != "" || !strings.Contains(faults[1].Text, "not a model file") ||
+		!strings.Contains(faults[1].Fix, "embedd fit") {
+		t.Errorf("exit %d: %+v %s", code, faults, stderr)
+	}
+}
