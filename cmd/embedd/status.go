@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,27 +30,27 @@ func statusCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		var reports []stream.Report
+		var failed error
 		for _, name := range names {
-			want := len(reports) + len(instances[name])
-			var failed error
+			left := len(instances[name])
 			subject := stream.ServiceSubject(name, "status")
 			err := client.Gather(ctx, nc.Conn, subject, nil, client.Timeout, func(msg *nats.Msg) bool {
-				r, err := client.ReadReport(msg)
-				if err != nil {
-					failed = fmt.Errorf("pipeline %s: %w", name, err)
-					return false
+				if r, err := client.ReadReport(msg); err == nil {
+					reports = append(reports, r)
+				} else { // it does not hide what the others report
+					failed = errors.Join(failed, fmt.Errorf("pipeline %s: %w", name, err))
 				}
-				reports = append(reports, r)
-				return len(reports) < want
+				left--
+				return left > 0
 			})
-			if err == nil {
-				err = failed
-			}
 			if err != nil {
 				return err
 			}
 		}
-		return printReports(out, reports)
+		if len(reports) == 0 && failed != nil {
+			return failed
+		}
+		return errors.Join(printReports(out, reports), failed)
 	}
 	return cmd
 }
