@@ -69,6 +69,9 @@ func TestSchemaReset(t *testing.T) {
 	}
 	for _, r := range replicas {
 		r.awaitReopened(before.Version)
+		if r.counter("embedd_model_info") != 0 {
+			t.Error("embedd_model_info has a series without a live model")
+		}
 	}
 	publishShapes(s, p, append(append(good(1), longer(60)...), good(5)...)...)
 	want := map[int]string{}

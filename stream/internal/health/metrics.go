@@ -99,9 +99,6 @@ var (
 		help: "Outputs and dead letters that were sent under a second identity, because another message had theirs."})
 	Halted = define(Metric{name: "embedd_halted", kind: gauge, starts: single,
 		help: "1 while the pipeline is halted because too many messages were bad."})
-	Model = define(Metric{name: "embedd_model_info", kind: gauge, of: onDemand,
-		labels: []string{"version", "method", "epoch"},
-		help:   "Always 1; the labels describe the live model."})
 	ModelAge = define(Metric{name: "embedd_model_age_seconds", kind: gauge, of: onDemand,
 		help: "Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."})
 	EpochChanges = define(Metric{name: "embedd_epoch_changes_total", starts: single,
@@ -360,14 +357,6 @@ func (s *Series) Add(m *Metric, n float64, values ...string) { s.of(m, values...
 
 // Set sets a gauge.
 func (s *Series) Set(m *Metric, v float64, values ...string) { s.of(m, values...).Set(v) }
-
-// Replace sets a gauge whose label values changed: the pipeline's other series of it end.
-func (s *Series) Replace(m *Metric, v float64, values ...string) {
-	s.mu.Lock()
-	maps.DeleteFunc(s.values, func(k seriesKey, _ *value) bool { return k.of == m })
-	s.mu.Unlock()
-	s.Set(m, v, values...)
-}
 
 // Observe adds an observation to a histogram.
 func (s *Series) Observe(m *Metric, v float64, values ...string) { s.of(m, values...).Observe(v) }

@@ -3,6 +3,7 @@ package health
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -131,6 +132,14 @@ var statusGaugeTable = []statusGauge{
 	{describe("embedd_dead_letters_stored", "Messages that the stream has on the subject of the dead letters, as of the "+
 		"last 10 seconds. Only the trainer's replica has the series."),
 		func(s spec.Status) []sample { return ifKnown(s.DeadLetters) }},
+	{describe("embedd_model_info", "Always 1; the labels describe the live model.", "version", "method", "epoch"),
+		ofStage(func(s plugin.Status) []sample {
+			if s.Live == nil {
+				return nil
+			}
+			method := strings.ToValidUTF8(s.Live.Model.Method(), "\uFFFD")
+			return []sample{{[]string{s.Live.Version, method, strconv.Itoa(s.Live.Epoch)}, 1}}
+		})},
 	{describe("embedd_model_created_timestamp_seconds", "When the live model was fitted."),
 		ofStage(func(s plugin.Status) []sample {
 			if s.Live == nil || s.Live.Model.Note().Created.IsZero() { // a model file may not say

@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -133,15 +132,14 @@ func (r *Replica) WentLive(l *plugin.Live, confirmed time.Time) {
 		confirmed = created
 	}
 	r.Freshness.Replace(confirmed)
-	r.ShowLive(l)
+	r.countEpoch(l)
 }
 
-// ShowLive sets the metrics of the live model.
-func (r *Replica) ShowLive(l *plugin.Live) {
-	if before := r.shownEpoch.Swap(int64(l.Epoch)); before != 0 && before != int64(l.Epoch) {
+// countEpoch counts a change of the live model's epoch.
+func (r *Replica) countEpoch(l *plugin.Live) {
+	if before := r.countedEpoch.Swap(int64(l.Epoch)); before != 0 && before != int64(l.Epoch) {
 		r.Series.Add(health.EpochChanges, 1)
 	}
-	r.Series.Replace(health.Model, 1, l.Version, l.Model.Method(), strconv.Itoa(l.Epoch))
 }
 
 // refuseTimeout is how long learning waits for the store to record a rejected candidate.
@@ -157,7 +155,7 @@ func (r *Replica) Record(o plugin.Outcome) {
 		result = "failed"
 	case o.Promoted:
 		result = "promoted"
-		r.ShowLive(o.Live)
+		r.countEpoch(o.Live)
 		r.Series.Add(health.Promotions, 1, o.Door)
 		r.Series.Observe(health.FitSeconds, o.Duration.Seconds())
 		r.Series.Set(health.Displacement, o.Displacement)

@@ -34,9 +34,9 @@ type Replica struct {
 
 	boundTo string // stream that the model store binds the pipeline's name to; "" none
 
-	isPinned   atomic.Bool
-	shownEpoch atomic.Int64 // of the metrics; 0: no model yet
-	event      atomic.Value // a string: what happened to the stored models
+	isPinned     atomic.Bool
+	countedEpoch atomic.Int64 // of the live model; 0: no model yet
+	event        atomic.Value // a string: what happened to the stored models
 
 	refusedLog ratelog.Limiter
 	hooks      Hooks
