@@ -122,6 +122,10 @@ func TestDeadLetterWithoutAPart(t *testing.T) {
 	if _, err := all[0].Replay(s.Context(), s.js, ""); err == nil || !strings.Contains(err.Error(), "2 of 3 parts") {
 		t.Error(err)
 	}
+	if one, err := (dlq.Replays{DryRun: true}).Do(s.Context(), s.js, all[0]); err != nil ||
+		!strings.Contains(one.Error, "2 of 3 parts") {
+		t.Errorf("a dry run says %+v, %v", one, err)
+	}
 }
 
 // TestReplay: a letter is published once on its subject, unchanged, and is gone if it is removed.

@@ -249,11 +249,12 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [PIPELINE|NUMBER...]",
 		Short: "publish the messages of dead letters again, and delete the dead letters",
-		Long: "Publish the messages of dead letters again: the original bytes and headers, to the original subject, under " +
-			"a new identity.\n" +
+		Long: "Publish the messages of dead letters again, with their original headers, to the original subject, under a " +
+			"new identity:\n" +
+			"the original bytes or, if only some rows of a message were rejected, a message of these rows.\n" +
 			"A replayed dead letter is deleted from its stream, so that it is replayed once; a message that is still bad " +
 			"becomes a new\n" +
-			"one. Without arguments and flags all that exist at the start are replayed: --dry-run lists them.",
+			"one. Without arguments all that exist on the subject at the start are replayed: --dry-run lists them.",
 		Example: "embedd dlq replay --dry-run --code non_finite --since 2h digits\n" +
 			"embedd dlq replay --code non_finite --since 2h digits\n" +
 			"embedd dlq replay 17 23",
@@ -264,7 +265,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 	to := f.String("to", "", "publish to this `SUBJECT` instead of the original one")
 	keep := f.Bool("keep", false, "do not delete the dead letters; a second replay within the stream's duplicate "+
 		"window is dropped, a later one is not")
-	dry := f.Bool("dry-run", false, "list what would be replayed, and do nothing")
+	dry := f.Bool("dry-run", false, "list what would be replayed and what could not be, and do nothing")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -330,6 +331,8 @@ func (r *replay) one(ctx context.Context, l *dlq.DeadLetter) error {
 	one, failed := r.how.Do(ctx, r.js, l)
 	what := strings.TrimSuffix("replayed as "+one.As, " as ")
 	switch {
+	case one.DryRun && one.Error != "":
+		what = "would not be replayed: " + one.Error
 	case one.DryRun:
 		what = "would be replayed"
 	case one.Error != "" && failed == nil:
@@ -360,6 +363,8 @@ func (r *replay) one(ctx context.Context, l *dlq.DeadLetter) error {
 
 func (r *replay) end() error {
 	switch {
+	case r.failed > 0 && r.how.DryRun:
+		return fmt.Errorf("%d dead letters would be replayed and %d could not be", r.done, r.failed)
 	case r.failed > 0:
 		return fmt.Errorf("%d dead letters were replayed and %d could not be", r.done, r.failed)
 	case r.how.DryRun:

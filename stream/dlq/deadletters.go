@@ -329,21 +329,9 @@ type Replayed struct {
 // one it would be a duplicate. The identity is a function of the dead letter and its identity, so within the stream's
 // duplicate window it is replayed once; Remove it afterwards.
 func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to string) (r Replayed, err error) {
-	if !l.IsComplete() {
-		return r, fmt.Errorf("%d of %d parts exist; the others were deleted", l.Parts, l.Of)
-	}
-	msg := nats.NewMsg(cmp.Or(to, l.Header.Get(wire.HeaderSubject)))
-	if err := checkReplaySubject(msg.Subject); err != nil {
+	msg, err := l.replayMessage(to)
+	if err != nil {
 		return r, err
-	}
-	if msg.Header, msg.Data, err = l.Original(); err != nil {
-		return r, err
-	}
-	for name := range msg.Header {
-		if !natsx.CanSendHeader(name) {
-			return r, fmt.Errorf("the message has a header %q, whose name this client cannot send; publish the message "+
-				"again with the client that has sent it, and without the header if possible", name)
-		}
 	}
 	if l.Header.Get(wire.HeaderSource) == "" {
 		if err := js.Conn().PublishMsg(msg); err != nil {
@@ -358,6 +346,27 @@ func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to stri
 		return r, natsx.ExplainPublishError(err, msg.Subject)
 	}
 	return Replayed{As: fmt.Sprintf("%s:%d", ack.Stream, ack.Sequence), Duplicate: ack.Duplicate}, nil
+}
+
+// replayMessage is the message that a replay publishes.
+func (l *DeadLetter) replayMessage(to string) (msg *nats.Msg, err error) {
+	if !l.IsComplete() {
+		return nil, fmt.Errorf("%d of %d parts exist; the others were deleted", l.Parts, l.Of)
+	}
+	msg = nats.NewMsg(cmp.Or(to, l.Header.Get(wire.HeaderSubject)))
+	if err := checkReplaySubject(msg.Subject); err != nil {
+		return nil, err
+	}
+	if msg.Header, msg.Data, err = l.Original(); err != nil {
+		return nil, err
+	}
+	for name := range msg.Header {
+		if !natsx.CanSendHeader(name) {
+			return nil, fmt.Errorf("the message has a header %q, whose name this client cannot send; publish the message "+
+				"again with the client that has sent it, and without the header if possible", name)
+		}
+	}
+	return msg, nil
 }
 
 // checkReplaySubject rejects subjects that no input can have, because the publisher of a dead letter can name any.

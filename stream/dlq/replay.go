@@ -51,7 +51,7 @@ type ReplayedLetter struct {
 	Again  bool   `json:"again,omitempty"` // it was replayed before, and the stream took no second message
 	Kept   bool   `json:"kept"`            // it is still among the dead letters
 	DryRun bool   `json:"dry_run,omitempty"`
-	Error  string `json:"error,omitempty"` // why it was not replayed
+	Error  string `json:"error,omitempty"` // why it was not, or would not be, replayed
 }
 
 // Replays says how dead letters are replayed.
@@ -71,6 +71,9 @@ func (r Replays) Do(ctx context.Context, js jetstream.JetStream, l *DeadLetter) 
 		Source: l.Header.Get(wire.HeaderSource), To: cmp.Or(r.To, l.Header.Get(wire.HeaderSubject)), Bytes: l.Bytes,
 		Kept: true, DryRun: r.DryRun}
 	if r.DryRun {
+		if _, err := l.replayMessage(r.To); err != nil {
+			one.Error = err.Error()
+		}
 		return one, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
