@@ -30,6 +30,12 @@ import (
 	"github.com/embedd/embedd/internal/wildcard"
 )
 
+// minRate and maxRate bound --rate. At a lower one a message would wait for years, and its wait would overflow.
+const (
+	minRate = 0.001
+	maxRate = 1e9
+)
+
 // publishCommand sends a file as Arrow batches.
 func publishCommand(e *cli.Env) *cobra.Command {
 	cmd, f := cli.Verb("publish", "publish a file as Arrow messages", 0, 0)
@@ -91,8 +97,9 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		switch {
 		case *batch < 1:
 			return cli.Usagef("publish: --batch %d: want at least 1 row", *batch)
-		case *rate < 0:
-			return cli.Usagef("publish: --rate %g: want 0, which is as fast as possible, or more", *rate)
+		case *rate != 0 && !(*rate >= minRate && *rate <= maxRate): // NaN too
+			return cli.Usagef("publish: --rate %g: want 0, which is as fast as possible, or %g to %g rows a second", *rate,
+				minRate, maxRate)
 		case *labels != "" && (*label == "" || *key == ""):
 			return cli.Usagef("publish: --labels needs --label and --key, which joins labels with rows")
 		case *delay < 0 || *delay > 0 && *labels == "":

@@ -104,6 +104,10 @@ pipelines:
 		"--subject or --pipeline is required":                      {},
 		`column "kind"`:                                            {"--pipeline", "plain", "--label", "kind"},
 		"would answer with dead letters (missing_column)":          {"--pipeline", "plain", "--pack", "p"},
+		"--rate NaN: want 0":                                       {"--pipeline", "plain", "--rate", "NaN"},
+		"--rate +Inf: want 0":                                      {"--pipeline", "plain", "--rate", "inf"},
+		"--rate 1e-09: want 0, which is as fast as possible, or 0.001 to 1e+09 rows a second": {"--pipeline", "plain",
+			"--rate", "1e-9"},
 	} {
 		code, _, errs := call(t.Context(), append([]string{"publish", "-c", config, "--data", rows}, flags...)...)
 		if code == 0 || !strings.Contains(errs, says) {
