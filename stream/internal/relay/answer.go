@@ -55,6 +55,7 @@ type answer struct {
 	seconds     float64       // that decoding, projecting and encoding took
 	rows        health.RowCounts
 	publishing  trace.Span // until all parts are confirmed; nil without tracing
+	maxBody     int64      // bytes of the body of an output, for which it was split; 0: it has none
 
 	// With partitions, guarded by the mutex of the publisher:
 	next       *answer // of the same key: it is sent when this one is settled

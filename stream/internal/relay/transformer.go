@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,7 +150,11 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	}
 	defer t.Running.Release(r)
 	nameModel(in.span, r.Live)
-	bodies, pairs, err := t.encode(in, r, marks)
+	a.maxBody = t.maxOutputBody(in)
+	if in.Delivered > 1 { // parts that are stored must not mix with those of another split
+		a.maxBody = cmp.Or(t.undeliverable.maxBody(in), a.maxBody)
+	}
+	bodies, pairs, err := t.encode(in, r, marks, int(a.maxBody))
 	if err != nil {
 		return t.deadMessage(a, err)
 	}
@@ -200,11 +205,10 @@ func (t *transformer) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *an
 	return a
 }
 
-// encode encodes the output in as many parts as the limits require, and returns the headers of each part in addition to
-// those of the model, until the next call. A row that exceeds the limit alone is rejected.
-func (t *transformer) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodies [][]byte, pairs [][]wire.Pair,
-	err error) {
-	limit := int(t.maxOutputBody(in))
+// encode encodes the output in as many parts as a limit of their bytes requires, and returns the headers of each part
+// in addition to those of the model, until the next call. A row that exceeds the limit alone is rejected.
+func (t *transformer) encode(in *input, r *plugin.Result, marks []wire.Pair, limit int) (bodies [][]byte,
+	pairs [][]wire.Pair, err error) {
 	for {
 		bodies, err = t.Running.Split(r, limit, func(part, parts int) []wire.Pair {
 			if part == len(t.partPairs) {

@@ -48,6 +48,7 @@ type postponed struct {
 	delivered uint64           // deliveries when it was postponed last
 	due       time.Time        // when it is delivered again
 	parts     map[string]*part // of its answer by identity, that are or may be stored; without their messages
+	maxBody   int64            // see answer.maxBody
 }
 
 // errRefused is returned for a dead letter that is not tried, because the last ones were not stored.
@@ -111,7 +112,7 @@ func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duratio
 	}
 	delay := redeliveryDelay(one.times)
 	one.times++
-	one.delivered, one.due = a.in.Delivered, now.Add(delay)
+	one.delivered, one.due, one.maxBody = a.in.Delivered, now.Add(delay), a.maxBody
 	for _, o := range a.parts {
 		if o.isStored || o.isDoubtful || o.number != 0 {
 			if one.parts == nil {
@@ -141,6 +142,16 @@ func (u *undeliverable) restore(a *answer) (isPostponed, isNext bool) {
 		}
 	}
 	return true, a.in.Delivered == one.delivered+1
+}
+
+// maxBody returns for how many bytes the output of an input was split when it was postponed; 0: it was not.
+func (u *undeliverable) maxBody(in *input) int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if one := u.inputs[keyOf(in)]; one != nil {
+		return one.maxBody
+	}
+	return 0
 }
 
 // has reports whether an input was postponed.
