@@ -21,10 +21,6 @@ func expPortable(v []float64) {
 		high  = -6.93147180369123816490e-01 // -ln 2, the part whose last bits are 0
 		low   = -1.90821492927058770002e-10 // and the rest of it
 	)
-	fma := math.FMA
-	if emulated {
-		fma = func(x, y, z float64) float64 { return x*y + z }
-	}
 	for i, x := range v {
 		if x < -708 {
 			v[i] = 0

@@ -1,9 +1,6 @@
 package tile
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Gather sets dst to the sum over p of value[p] times row index[p] of x, whose rows are stride numbers apart: a row of
 // a product with a sparse matrix. Each element is summed by one fused multiply-add per row, in order, from zero. It
@@ -28,15 +25,9 @@ func Gather(dst []float64, index []int, value, x []float64, stride int) {
 func gatherPortable(dst []float64, index []int, value, x []float64, stride int) {
 	clear(dst)
 	for p, i := range index {
-		v, row := value[p], x[i*stride:][:len(dst)]
-		if emulated {
-			for c, w := range row {
-				dst[c] += v * w
-			}
-			continue
-		}
-		for c, w := range row {
-			dst[c] = math.FMA(v, w, dst[c])
+		v := value[p]
+		for c, w := range x[i*stride:][:len(dst)] {
+			dst[c] = fma(v, w, dst[c])
 		}
 	}
 }

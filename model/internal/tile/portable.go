@@ -13,18 +13,19 @@ const portable = 0
 // emulated reports whether math.FMA is computed in software here, at fifty times the cost.
 var emulated = runtime.GOARCH == "amd64" && !cpu.X86.HasFMA
 
+// fma is x y + z, rounded once except where that is emulated. The compiler inlines it, and math.FMA is one instruction.
+func fma(x, y, z float64) float64 {
+	if runtime.GOARCH == "amd64" && emulated { // elsewhere the compiler removes the branch
+		return x*y + z
+	}
+	return math.FMA(x, y, z)
+}
+
 func rowPortable(k int, x, table, dst []float64) {
 	var sum [panel]float64
 	for l, v := range x[:k] {
-		row := table[l*panel:][:panel]
-		if emulated {
-			for j, w := range row {
-				sum[j] += v * w
-			}
-			continue
-		}
-		for j, w := range row {
-			sum[j] = math.FMA(v, w, sum[j])
+		for j, w := range table[l*panel:][:panel] {
+			sum[j] = fma(v, w, sum[j])
 		}
 	}
 	copy(dst, sum[:])
@@ -34,15 +35,9 @@ func updatePortable(k int, a, b, c []float64, stride int, alpha float64) {
 	for i := range blockRows {
 		var sum [panel]float64
 		for l := range k {
-			v, row := a[l*panel+i], b[l*panel:][:panel]
-			if emulated {
-				for j, w := range row {
-					sum[j] += v * w
-				}
-				continue
-			}
-			for j, w := range row {
-				sum[j] = math.FMA(v, w, sum[j])
+			v := a[l*panel+i]
+			for j, w := range b[l*panel:][:panel] {
+				sum[j] = fma(v, w, sum[j])
 			}
 		}
 		for j, v := range sum {

@@ -1,9 +1,6 @@
 package tile
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Lanes divides the order of a matrix of RankTwo.
 const Lanes = 8
@@ -27,10 +24,6 @@ func RankTwo(a []float64, n, from int, v, w, x, y []float64) {
 }
 
 func rankTwoPortable(n int, a []float64, stride int, v, w, x, y []float64) {
-	fma := math.FMA
-	if emulated {
-		fma = func(x, y, z float64) float64 { return x*y + z }
-	}
 	for r := range Lanes {
 		vr, wr, xr := v[r], w[r], x[r]
 		var sum [Lanes]float64

@@ -29,7 +29,7 @@ func TestLyingSquares(t *testing.T) {
 			for j := range Square {
 				sum, at := 0.0, c.At(i, j)
 				for k := range Square {
-					sum = multiplyAdd(a[a.At(i, k)], b[b.At(j, k)], sum)
+					sum = fma(a[a.At(i, k)], b[b.At(j, k)], sum)
 				}
 				want := c[at] - sum
 				if got[at] != want && !(emulated && math.Abs(got[at]-want) < 1e-12) {

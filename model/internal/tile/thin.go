@@ -1,10 +1,6 @@
 package tile
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/mat"
-)
+import "gonum.org/v1/gonum/mat"
 
 // Thin is how many vectors a thin product processes side by side: a matrix larger than a cache is read once for all of
 // them.
@@ -21,11 +17,11 @@ func Along(dst, a []float64, n, k, stride int, x []float64, alpha float64) {
 		var sum [Thin]float64
 		for l, v := range a[i*stride:][:k] {
 			for c, w := range x[l*Thin:][:Thin] {
-				sum[c] = multiplyAdd(v, w, sum[c])
+				sum[c] = fma(v, w, sum[c])
 			}
 		}
 		for c, v := range sum {
-			dst[i*Thin+c] = multiplyAdd(alpha, v, dst[i*Thin+c])
+			dst[i*Thin+c] = fma(alpha, v, dst[i*Thin+c])
 		}
 	}
 }
@@ -41,23 +37,16 @@ func Across(dst, a []float64, n, k, stride int, x []float64) {
 		for l, v := range a[i*stride:][:k] {
 			row := dst[l*Thin:][:Thin]
 			for c, w := range x[i*Thin:][:Thin] {
-				row[c] = multiplyAdd(v, w, row[c])
+				row[c] = fma(v, w, row[c])
 			}
 		}
 	}
 }
 
-func multiplyAdd(x, y, z float64) float64 {
-	if emulated {
-		return x*y + z
-	}
-	return math.FMA(x, y, z)
-}
-
 // Product is A X, for an X with few columns, on one core.
 func Product(a, x *mat.Dense) *mat.Dense {
 	n, k := a.Dims()
-	return few(x, n, k, func(dst, side []float64) {
+	return thinProduct(x, n, k, func(dst, side []float64) {
 		r := a.RawMatrix()
 		Along(dst, r.Data, n, k, r.Stride, side, 1)
 	})
@@ -66,14 +55,14 @@ func Product(a, x *mat.Dense) *mat.Dense {
 // CrossProduct is A'X, for an X with few columns, on one core.
 func CrossProduct(a, x *mat.Dense) *mat.Dense {
 	n, k := a.Dims()
-	return few(x, k, n, func(dst, side []float64) {
+	return thinProduct(x, k, n, func(dst, side []float64) {
 		r := a.RawMatrix()
 		Across(dst, r.Data, n, k, r.Stride, side)
 	})
 }
 
-// few computes a product with rows rows, Thin columns of x at a time.
-func few(x *mat.Dense, rows, inner int, multiply func(dst, side []float64)) *mat.Dense {
+// thinProduct computes a product with rows rows, Thin columns of x at a time.
+func thinProduct(x *mat.Dense, rows, inner int, multiply func(dst, side []float64)) *mat.Dense {
 	r, d := x.Dims()
 	if r != inner {
 		panic(mat.ErrShape)
