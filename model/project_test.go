@@ -479,7 +479,7 @@ func BenchmarkLandmarks(b *testing.B) {
 		mixed, part := curved, *curved.Map.(*mapping.KernelMap)
 		part.Offset = nil
 		mixed.Map = &mapping.Sum{D: c.d, Offset: make([]float64, c.d), Linear: normals(r, c.m*c.d),
-			Ranks: steps(r, c.m, 256), Ranked: normals(r, c.m*c.d), Kernels: []*mapping.KernelMap{&part}}
+			Ranks: steps(r, c.m, 256), Ranked: normals(r, c.m*c.d), Kernel: &part}
 		sum := must(New(mixed))
 		y, rows := make([]float32, c.n*c.d), rowMajor(x, c.n, c.m)
 		ctx := Limit(b.Context(), 1)

@@ -149,14 +149,14 @@ func sum(g *graph, z string, m int, f *mapping.Sum) (string, error) {
 	if f.Ranks != nil {
 		y = g.op("Add", y, g.op("MatMul", scores(g, z, m, f.Ranks), g.floats(f.Ranked, m, f.D)))
 	}
-	for _, k := range f.Kernels {
-		part, err := kernels(g, z, m, k)
-		if err != nil {
-			return "", err
-		}
-		y = g.op("Add", y, part)
+	if f.Kernel == nil {
+		return y, nil
 	}
-	return y, nil
+	part, err := kernels(g, z, m, f.Kernel)
+	if err != nil {
+		return "", err
+	}
+	return g.op("Add", y, part), nil
 }
 
 // scores are the normal scores of z, rows x m: a binary search for the last knot that is not above z, unrolled.

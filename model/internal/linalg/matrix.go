@@ -2,6 +2,7 @@ package linalg
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -96,7 +97,7 @@ func ScaleColumn(a *mat.Dense, j int, f float64) {
 // Householder reflection that maps the first axis to u.
 func Complement(u []float64) *mat.Dense {
 	k := len(u)
-	w := append([]float64(nil), u...)
+	w := slices.Clone(u)
 	sign := 1.0
 	if w[0] < 0 {
 		sign = -1

@@ -163,11 +163,11 @@ func (e *gaussExtension) Workspace() *Workspace {
 	return &Workspace{many: make([]float64, max(sideBySide, alone)), Row: make([]float64, e.g.scratch())}
 }
 
-// few is the number of rows up to which each of them is faster alone than all of them side by side.
-const few = 12
+// maxAlone is the number of rows up to which it is faster to project each alone than all side by side.
+const maxAlone = 12
 
 func (e *gaussExtension) Project(dst, z []float64, n int, w *Workspace) (int, error) {
-	if n > few {
+	if n > maxAlone {
 		e.sideBySide(dst, z, n, w)
 		return n, nil
 	}

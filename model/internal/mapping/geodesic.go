@@ -105,7 +105,7 @@ func (e *Geodesic) Extension(m int) (Extension, error) {
 	for i := range n {
 		p.start[i+1] += p.start[i]
 	}
-	next := append([]int(nil), p.start...)
+	next := slices.Clone(p.start)
 	for at, i := range e.Edge {
 		from := int(i)
 		p.end[next[from]] = int32(e.Edge[at^1]) // the other one of the pair

@@ -15,13 +15,13 @@ var errTooFar = errors.New("its distance to every row of the fit exceeds float64
 
 // Workspace is the memory for the projection of one row. Each map allocates the parts that it uses.
 type Workspace struct {
-	*neighbours              // of the row that is placed
-	Row         []float64    // scratch of a map
-	many        []float64    // scratch for several rows
-	part        []float64    // outputs of one of several maps
-	fetched     float64      // keeps the compiler from dropping reads that only fill a cache
-	parts       []*Workspace // of the several maps
-	search      *search      // of index
+	*neighbours            // of the row that is placed
+	Row         []float64  // scratch of a map
+	many        []float64  // scratch for several rows
+	part        []float64  // outputs of the kernel map of a sum
+	kernel      *Workspace // of the kernel map of a sum
+	fetched     float64    // keeps the compiler from dropping reads that only fill a cache
+	search      *search    // of index
 	Gram        []float64
 	paths       *linalg.Paths
 }
@@ -60,7 +60,7 @@ func newIndex(t *Training, m, k int, reach []float64) *index {
 	x.bounds = make([]tile.Bounds, x.points.Panels())
 	for p := range x.bounds {
 		for j := range x.bounds[p] {
-			x.bounds[p][j] = never
+			x.bounds[p][j] = unreachable
 		}
 	}
 	row := make([]float32, m)
@@ -76,8 +76,8 @@ func newIndex(t *Training, m, k int, reach []float64) *index {
 	return x
 }
 
-// never is a bound that no product reaches.
-var never = float32(math.Inf(1))
+// unreachable is a bound that no product reaches.
+var unreachable = float32(math.Inf(1))
 
 // lowest is the part of a row in the smallest product of rows at this squared distance or less.
 func (x *index) lowest(norm, distance float64) float32 {
@@ -138,7 +138,7 @@ func (f *neighbours) limit() float64 {
 // find finds the neighbours of n rows z, AtOnce at most.
 func (x *index) find(z []float64, n int, s *search) {
 	for i := range s.bounds {
-		s.bounds[i] = never
+		s.bounds[i] = unreachable
 	}
 	for i := range n {
 		f, row := &s.found[i], z[i*x.m:(i+1)*x.m]

@@ -21,13 +21,10 @@ func (k *KernelMap) Kind() string { return "kernel" }
 func (k *KernelMap) Dim() int { return k.D }
 
 func (k *KernelMap) Check(m, _ int) error {
-	n := len(k.Rows) / m
-	switch {
-	case n < 1 || len(k.Rows) != n*m:
-		return fmt.Errorf("%d numbers in rows; at least one row of %d is needed", len(k.Rows), m)
-	case k.D > len(k.Coefficients) || len(k.Coefficients) != n*k.D: // the first keeps n*d from overflowing
-		return fmt.Errorf("%d numbers in coefficients, %d x %d are needed", len(k.Coefficients), n, k.D)
-	case k.Offset != nil && len(k.Offset) != k.D:
+	if err := checkRows(k.Rows, m, "coefficients", k.Coefficients, k.D); err != nil {
+		return err
+	}
+	if k.Offset != nil && len(k.Offset) != k.D {
 		return fmt.Errorf("%d numbers in offset, %d are needed", len(k.Offset), k.D)
 	}
 	return k.K.Check(m)

@@ -10,12 +10,12 @@ import (
 // Sum is y(z) = offset + z·A + r(z)·B + a kernel map of z, where r are normal scores: a blend of methods that are
 // linear in the features, in their normal scores and in landmarks. Any part but the offset may be missing.
 type Sum struct {
-	D       int
-	Offset  []float64 // d
-	Linear  []float64 // A, m x d
-	Ranks   *Ranks
-	Ranked  []float64 // B, m x d
-	Kernels []*KernelMap
+	D      int
+	Offset []float64 // d
+	Linear []float64 // A, m x d
+	Ranks  *Ranks
+	Ranked []float64 // B, m x d
+	Kernel *KernelMap
 }
 
 func (s *Sum) Kind() string { return "sum" }
@@ -23,7 +23,7 @@ func (s *Sum) Kind() string { return "sum" }
 func (s *Sum) Dim() int { return s.D }
 
 func (s *Sum) Check(m, _ int) error {
-	if s.Linear == nil && s.Ranks == nil && len(s.Kernels) == 0 {
+	if s.Linear == nil && s.Ranks == nil && s.Kernel == nil {
 		return fmt.Errorf("a sum of nothing; it needs a part")
 	}
 	for name, a := range map[string][]float64{"components": s.Linear, "ranked": s.Ranked} {
@@ -36,15 +36,13 @@ func (s *Sum) Check(m, _ int) error {
 			return err
 		}
 	}
-	for _, k := range s.Kernels {
-		if k.D != s.D {
-			return fmt.Errorf("a kernel of %d outputs in a sum of %d", k.D, s.D)
-		}
-		if err := k.Check(m, 0); err != nil {
-			return err
-		}
+	if s.Kernel == nil {
+		return nil
 	}
-	return nil
+	if s.Kernel.D != s.D {
+		return fmt.Errorf("a kernel of %d outputs in a sum of %d", s.Kernel.D, s.D)
+	}
+	return s.Kernel.Check(m, 0)
 }
 
 func (s *Sum) Arrays() []Array {
@@ -56,8 +54,8 @@ func (s *Sum) Arrays() []Array {
 		arrays = append(arrays, Array{"first", []int{len(r.First)}, r.First}, Array{"value", []int{len(r.Value)}, r.Value},
 			Array{"score", []int{len(r.Score)}, r.Score}, Array{"ranked", []int{len(s.Ranked) / s.D, s.D}, s.Ranked})
 	}
-	for _, k := range s.Kernels {
-		arrays = append(arrays, k.Arrays()...)
+	if s.Kernel != nil {
+		arrays = append(arrays, s.Kernel.Arrays()...)
 	}
 	return arrays
 }
@@ -88,7 +86,7 @@ func rebuildSum(arrays []Array) Map {
 		if len(arrays) > size {
 			panic(fail.With(fmt.Errorf("a sum has one kernel map at most, and the array %s comes after it", arrays[size].Name)))
 		}
-		s.Kernels = []*KernelMap{k.(*KernelMap)}
+		s.Kernel = k.(*KernelMap)
 	}
 	return s
 }
@@ -106,14 +104,12 @@ func (s *Sum) Extension(m int) (Extension, error) {
 	if s.Ranks != nil {
 		e.ranks, e.ranked = newRankTable(s.Ranks), tile.NewTable(s.Ranked, s.D, m, 1, s.D)
 	}
-	for _, k := range s.Kernels {
-		part, err := k.Extension(m)
-		if err != nil {
-			return nil, err
-		}
-		e.kernels = append(e.kernels, part)
+	if s.Kernel == nil {
+		return e, nil
 	}
-	return e, nil
+	var err error
+	e.kernel, err = s.Kernel.Extension(m)
+	return e, err
 }
 
 type sumExtension struct {
@@ -121,7 +117,7 @@ type sumExtension struct {
 	m              int
 	linear, ranked *tile.Table // of Linear and Ranked; nil: none
 	ranks          *rankTable
-	kernels        []Extension
+	kernel         Extension // of Kernel; nil: none
 }
 
 func (e *sumExtension) Cost() int {
@@ -129,8 +125,8 @@ func (e *sumExtension) Cost() int {
 	if e.Ranks != nil {
 		cost++
 	}
-	for _, k := range e.kernels {
-		cost += k.Cost()
+	if e.kernel != nil {
+		cost += e.kernel.Cost()
 	}
 	return cost
 }
@@ -153,8 +149,8 @@ func (e *sumExtension) Workspace() *Workspace {
 			w.many = make([]float64, e.AtOnce()*e.m)
 		}
 	}
-	for _, k := range e.kernels {
-		w.parts = append(w.parts, k.Workspace())
+	if e.kernel != nil {
+		w.kernel = e.kernel.Workspace()
 	}
 	return w
 }
@@ -163,22 +159,20 @@ func (e *sumExtension) Project(dst, z []float64, n int, w *Workspace) (int, erro
 	for r := range n {
 		copy(dst[r*e.D:(r+1)*e.D], e.Offset)
 	}
-	if n > few {
+	if n > maxAlone {
 		e.sideBySide(dst, z, n, w)
 	} else {
 		for r := range n {
 			e.alone(dst[r*e.D:(r+1)*e.D], z[r*e.m:(r+1)*e.m], w)
 		}
 	}
-	for i, k := range e.kernels {
-		for from := 0; from < n; from += Together {
-			count := min(Together, n-from)
-			if done, err := k.Project(w.part, z[from*e.m:(from+count)*e.m], count, w.parts[i]); err != nil {
-				return from + done, err
-			}
-			for c, v := range w.part[:count*e.D] {
-				dst[from*e.D+c] += v
-			}
+	for from := 0; from < n && e.kernel != nil; from += Together {
+		count := min(Together, n-from)
+		if done, err := e.kernel.Project(w.part, z[from*e.m:(from+count)*e.m], count, w.kernel); err != nil {
+			return from + done, err
+		}
+		for c, v := range w.part[:count*e.D] {
+			dst[from*e.D+c] += v
 		}
 	}
 	return n, nil

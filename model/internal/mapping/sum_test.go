@@ -107,10 +107,7 @@ func TestSumOfManyRows(t *testing.T) {
 	const rows = 3*Together + 5
 	z := random(rows * m)
 	for name, k := range kernels {
-		s := &Sum{D: d, Offset: random(d), Linear: random(m * d), Ranks: ranks, Ranked: random(m * d)}
-		if k != nil {
-			s.Kernels = []*KernelMap{k}
-		}
+		s := &Sum{D: d, Offset: random(d), Linear: random(m * d), Ranks: ranks, Ranked: random(m * d), Kernel: k}
 		if err := s.Check(m, 0); err != nil {
 			t.Fatal(err)
 		}

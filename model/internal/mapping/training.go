@@ -25,12 +25,17 @@ func (t *Training) Len() int { return len(t.Embedding) / t.D }
 func (t *Training) Values() []float64 { return t.Embedding }
 
 func (t *Training) Check(m, _ int) error {
-	n := len(t.Rows) / m
-	switch {
-	case n < 1 || len(t.Rows) != n*m:
-		return fmt.Errorf("%d numbers in rows; at least one row of %d is needed", len(t.Rows), m)
-	case t.D > len(t.Embedding) || len(t.Embedding) != n*t.D: // the first keeps n*d from overflowing
-		return fmt.Errorf("%d numbers in embedding, %d x %d are needed", len(t.Embedding), n, t.D)
+	return checkRows(t.Rows, m, "embedding", t.Embedding, t.D)
+}
+
+// checkRows checks that there are rows of m numbers, and d values for each in the array of a name.
+func checkRows(rows []float64, m int, name string, values []float64, d int) error {
+	n := len(rows) / m
+	if n < 1 || len(rows) != n*m {
+		return fmt.Errorf("%d numbers in rows; at least one row of %d is needed", len(rows), m)
+	}
+	if d > len(values) || len(values) != n*d { // the first keeps n*d from overflowing
+		return fmt.Errorf("%d numbers in %s, %d x %d are needed", len(values), name, n, d)
 	}
 	return nil
 }

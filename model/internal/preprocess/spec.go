@@ -150,10 +150,10 @@ func (f *Fitted) AddTo(sum *mapping.Sum, w *mat.Dense, mean []float64) {
 	l := f.landmarks
 	var coefficients mat.Dense
 	coefficients.Mul(l.back, w)
-	if len(sum.Kernels) == 0 {
-		sum.Kernels = append(sum.Kernels, &mapping.KernelMap{D: sum.D, Rows: l.rows, K: l.kernel})
+	if sum.Kernel == nil {
+		sum.Kernel = &mapping.KernelMap{D: sum.D, Rows: l.rows, K: l.kernel}
 	}
-	sum.Kernels[0].Coefficients = Plus(sum.Kernels[0].Coefficients, &coefficients)
+	sum.Kernel.Coefficients = Plus(sum.Kernel.Coefficients, &coefficients)
 }
 
 // Plus adds w to row-major numbers, nil for none yet.
