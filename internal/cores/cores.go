@@ -1,5 +1,5 @@
-// Package cores measures how many processor cores are idle that this process may use, and how much background work
-// fits into them.
+// Package cores measures how many processor cores are idle that this process may use, how much background work fits
+// into them, and the processor time of this process.
 package cores
 
 import (

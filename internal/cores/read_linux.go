@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -18,8 +17,7 @@ func read(now time.Time) (sample, bool) {
 		return sample{}, false
 	}
 	stat, err := fs.Stat()
-	var usage syscall.Rusage
-	if err != nil || syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+	if err != nil {
 		return sample{}, false
 	}
 	limit := math.Inf(1)
@@ -28,7 +26,7 @@ func read(now time.Time) (sample, bool) {
 		limit = quota("/sys/fs/cgroup", groups)
 	}
 	return sample{at: now, machine: time.Duration(stat.CPUTotal.Idle * float64(time.Second)),
-		process: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), quota: limit}, true
+		process: ProcessorTime(), quota: limit}, true
 }
 
 // quota returns how many cores the control groups of a process and those above them let it use; +Inf if any number.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/embedded"
+	"github.com/embedd/embedd/internal/cores"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
@@ -36,8 +37,8 @@ const (
 // small is the message size below which the goal is lower, because the cost per message dominates the cost per row.
 const small = 64 << 10
 
-// course is a filled input stream and an empty output stream.
-type course struct {
+// testbed is a filled input stream and an empty output stream.
+type testbed struct {
 	conn  *connection.Conn
 	js    jetstream.JetStream
 	last  uint64 // sequence of the newest input
@@ -61,7 +62,7 @@ func (b run) pipeline(ctx context.Context, fitted *model.Model) (all []Ratio, er
 		return nil, err
 	}
 	defer conn.Close()
-	c := &course{conn: conn}
+	c := &testbed{conn: conn}
 	if c.js, err = jetstream.New(conn.Conn, jetstream.WithPublishAsyncMaxPending(2*relayPending)); err != nil {
 		return nil, err
 	}
@@ -79,9 +80,9 @@ func (b run) pipeline(ctx context.Context, fitted *model.Model) (all []Ratio, er
 		return nil, err
 	}
 	var cpu [2][]float64
-	turn := func(which int, contestant func(context.Context, string) error) func() (float64, error) {
+	turn := func(which int, worker func(context.Context, string) error) func() (float64, error) {
 		return func() (float64, error) {
-			seconds, used, err := c.run(ctx, contestant)
+			seconds, used, err := c.run(ctx, worker)
 			cpu[which] = append(cpu[which], used)
 			return seconds, err
 		}
@@ -132,7 +133,7 @@ func answerOf(ctx context.Context, c plugin.Config, msg []byte) ([]byte, error) 
 }
 
 // fill creates the streams and fills the input.
-func (c *course) fill(ctx context.Context, msg []byte) error {
+func (c *testbed) fill(ctx context.Context, msg []byte) error {
 	for _, name := range []string{"features", "reduced", "dead"} {
 		if _, err := c.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"},
 			Storage: jetstream.FileStorage}); err != nil {
@@ -153,9 +154,9 @@ func (c *course) fill(ctx context.Context, msg []byte) error {
 	}
 }
 
-// run lets a contestant answer the whole input and returns the seconds and the processor time per message, from an
+// run lets a worker answer the whole input and returns the seconds and the processor time per message, from an
 // eighth of the input, when everything is warm, to the last acknowledgement.
-func (c *course) run(ctx context.Context, contestant func(ctx context.Context, name string) error) (seconds,
+func (c *testbed) run(ctx context.Context, worker func(ctx context.Context, name string) error) (seconds,
 	cpu float64,
 	err error) {
 	c.turns++
@@ -166,7 +167,7 @@ func (c *course) run(ctx context.Context, contestant func(ctx context.Context, n
 	}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- contestant(running, name) }()
+	go func() { ended <- worker(running, name) }()
 	from, err := c.await(ctx, input, "embedd_"+name, c.last/8, ended)
 	to := from
 	if err == nil {
@@ -200,37 +201,37 @@ func (c *course) run(ctx context.Context, contestant func(ctx context.Context, n
 	return seconds, cpu, nil
 }
 
-// look is the progress of a contestant.
-type look struct {
+// progress is how far a worker is.
+type progress struct {
 	seq uint64
 	at  time.Time
 	cpu time.Duration
 }
 
 // await waits until the input is acknowledged up to a sequence.
-func (c *course) await(ctx context.Context, input jetstream.Stream, durable string, seq uint64,
-	ended chan error) (look, error) {
+func (c *testbed) await(ctx context.Context, input jetstream.Stream, durable string, seq uint64,
+	ended chan error) (progress, error) {
 	for {
 		select {
 		case err := <-ended:
 			ended <- nil
-			return look{}, errors.Join(errors.New("it ended before the end of the input"), err)
+			return progress{}, errors.Join(errors.New("it ended before the end of the input"), err)
 		case <-ctx.Done():
-			return look{}, ctx.Err()
+			return progress{}, ctx.Err()
 		case <-time.After(2 * time.Millisecond):
 		}
 		consumer, err := input.Consumer(ctx, durable)
 		switch {
 		case err == nil && consumer.CachedInfo().AckFloor.Stream >= seq:
-			return look{consumer.CachedInfo().AckFloor.Stream, time.Now(), processorTime()}, nil
+			return progress{consumer.CachedInfo().AckFloor.Stream, time.Now(), cores.ProcessorTime()}, nil
 		case err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && ctx.Err() == nil:
-			return look{}, err
+			return progress{}, err
 		}
 	}
 }
 
-// pipeline is our contestant: an engine with one pipeline.
-func (c *course) pipeline(stage plugin.Config) func(context.Context, string) error {
+// pipeline is the measured worker: an engine with one pipeline.
+func (c *testbed) pipeline(stage plugin.Config) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
 		e, err := stream.New(stream.Options{Conn: c.conn.Conn, Pipelines: []stream.Pipeline{{Name: name, Stream: "features",
 			Subject: "features.bench", Output: "reduced.bench", Dead: "dead.bench", Stage: stage}}})
@@ -243,7 +244,7 @@ func (c *course) pipeline(stage plugin.Config) func(context.Context, string) err
 
 // relay is the baseline: it pulls with the same limits, publishes a constant body under a message id, waits for the
 // confirmation and acknowledges.
-func (c *course) relay(body []byte) func(context.Context, string) error {
+func (c *testbed) relay(body []byte) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
 		consumer, err := c.js.CreateConsumer(ctx, "features", jetstream.ConsumerConfig{Durable: "embedd_" + name,
 			AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: relayPending, FilterSubject: "features.bench"})

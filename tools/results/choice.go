@@ -8,12 +8,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/embedd/embedd/internal/cores"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/eval"
 	"github.com/embedd/embedd/model/fit"
@@ -72,8 +72,8 @@ func splitsOf(rows, most int) int {
 	return most
 }
 
-// chosen is the result of auto on a data set.
-type chosen struct {
+// autoResult is the result of auto on a data set.
+type autoResult struct {
 	set    string
 	splits int
 	raw    float64              // of the features themselves
@@ -83,7 +83,7 @@ type chosen struct {
 
 // choice scores auto, which gets only the training rows, and compares it with the best of other methods in hindsight.
 func choice(ctx context.Context, b *bench, out *bytes.Buffer) error {
-	var all []*chosen
+	var all []*autoResult
 	for _, name := range choiceSets {
 		if !b.wants(name) {
 			continue
@@ -103,8 +103,8 @@ func choice(ctx context.Context, b *bench, out *bytes.Buffer) error {
 }
 
 // choose fits each way on the training rows of each split and scores the outputs of the others.
-func choose(ctx context.Context, b *bench, name string, d *model.Data, splits int) (*chosen, error) {
-	c := &chosen{set: name, splits: splits, found: map[string][]float64{}}
+func choose(ctx context.Context, b *bench, name string, d *model.Data, splits int) (*autoResult, error) {
+	c := &autoResult{set: name, splits: splits, found: map[string][]float64{}}
 	e := eval.Config{Methods: []string{eval.Raw}, Splits: splits, Seed: 1}
 	err := eval.Evaluate(ctx, d, e, func(r eval.Result) error { c.raw = 100 * r.AccuracyMean; return nil })
 	if err != nil {
@@ -123,31 +123,25 @@ func choose(ctx context.Context, b *bench, name string, d *model.Data, splits in
 		if k > 0 {
 			continue
 		}
-		single, err := processorTime(func() error {
-			_, err := fit.Fit(ctx, train, fit.Config{Dim: fit.AutoDim, Blend: 1})
-			return err
-		})
-		if err != nil {
-			return nil, err
+		var used [2]time.Duration // processor time: other load does not change it
+		for i, how := range []fit.Config{{Dim: fit.AutoDim, Blend: 1}, {Dim: fit.AutoDim}} {
+			start := cores.ProcessorTime()
+			if _, err := fit.Fit(ctx, train, how); err != nil {
+				return nil, err
+			}
+			used[i] = cores.ProcessorTime() - start
 		}
-		blend, err := processorTime(func() error {
-			_, err := fit.Fit(ctx, train, fit.Config{Dim: fit.AutoDim})
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		c.slower = blend.Seconds() / single.Seconds()
+		c.slower = used[1].Seconds() / used[0].Seconds()
 	}
 	for _, way := range ways[1:] {
-		more, deviation := c.pairedWith(ways[0].name, way.name)
+		more, deviation := paired(c.found[way.name+"1-NN"], c.found[ways[0].name+"1-NN"])
 		b.say("%s: %s %+.2f over %s, deviation of the mean %.2f", name, way.name, more, ways[0].name, deviation)
 	}
 	return c, nil
 }
 
 // last returns the newest score of each judge.
-func (c *chosen) last(way string) string {
+func (c *autoResult) last(way string) string {
 	var said []string
 	for _, judge := range judges {
 		of := c.found[way+judge]
@@ -156,16 +150,16 @@ func (c *chosen) last(way string) string {
 	return strings.Join(said, ", ")
 }
 
-// pairedWith returns the mean difference between two ways on the same splits, and its standard error.
-func (c *chosen) pairedWith(other, way string) (more, deviation float64) {
-	difference := slices.Clone(c.found[way+"1-NN"])
-	floats.Sub(difference, c.found[other+"1-NN"])
-	more, deviation = meanSD(difference)
+// paired returns the mean difference between values of the same splits, and its standard error.
+func paired(x, y []float64) (more, deviation float64) {
+	difference := slices.Clone(x)
+	floats.Sub(difference, y)
+	more, deviation = stat.MeanStdDev(difference, nil)
 	return more, deviation / math.Sqrt(float64(len(difference)))
 }
 
 // split adds the scores of one split.
-func (c *chosen) split(ctx context.Context, train, test *model.Data) error {
+func (c *autoResult) split(ctx context.Context, train, test *model.Data) error {
 	for _, way := range ways {
 		how := way.c
 		how.Dim = fit.AutoDim
@@ -173,11 +167,7 @@ func (c *chosen) split(ctx context.Context, train, test *model.Data) error {
 		if err != nil {
 			return err
 		}
-		ref, err := score.Outputs(ctx, m, train)
-		if err != nil {
-			return err
-		}
-		query, err := score.Outputs(ctx, m, test)
+		ref, query, err := outputsOf(ctx, m, train, test)
 		if err != nil {
 			return err
 		}
@@ -192,22 +182,8 @@ func (c *chosen) split(ctx context.Context, train, test *model.Data) error {
 	return nil
 }
 
-// processorTime returns the processor time of run on all cores, which other load does not change.
-func processorTime(run func() error) (time.Duration, error) {
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			return 0
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	start := used()
-	err := run()
-	return used() - start, err
-}
-
 // writeChoice writes the section.
-func writeChoice(out *bytes.Buffer, all []*chosen) {
+func writeChoice(out *bytes.Buffer, all []*autoResult) {
 	fmt.Fprintf(out, `Accuracy in %% of the nearest neighbour if the method, the scale, the dimension and the ridge are
 chosen by %s on the training rows of stratified splits into halves, seed 1, as with %s. The columns are
 
@@ -235,17 +211,17 @@ A difference below about one standard deviation divided by the square root of th
 		fmt.Fprintf(out, "| %s | %d | %.1f |", c.set, c.splits, c.raw)
 		fmt.Fprintf(&others, "| %s |", c.set)
 		for i, way := range ways {
-			nearest, deviation := meanSD(c.found[way.name+"1-NN"])
+			nearest, deviation := stat.MeanStdDev(c.found[way.name+"1-NN"], nil)
 			fmt.Fprintf(out, " %.1f | %s |", nearest, orDash(len(c.found[way.name+"1-NN"]) > 1, deviation))
 			mean[i] += nearest / sets
 			for _, judge := range judges[1:] {
-				v, _ := meanSD(c.found[way.name+judge])
+				v, _ := stat.MeanStdDev(c.found[way.name+judge], nil)
 				fmt.Fprintf(&others, " %.1f |", v)
 				total[way.name+judge] += v / sets
 			}
 		}
-		before, _ := meanSD(c.found["alone1-NN"])
-		after, _ := meanSD(c.found["auto1-NN"])
+		before, _ := stat.MeanStdDev(c.found["alone1-NN"], nil)
+		after, _ := stat.MeanStdDev(c.found["auto1-NN"], nil)
 		measured, known := reference[c.set]
 		for _, v := range measured {
 			fmt.Fprintf(out, " %s |", orDash(known, v))
@@ -291,10 +267,10 @@ type means struct {
 	rest [4]float64 // the learners of scikit-learn, and the peer
 }
 
-func (m *means) add(c *chosen, learners []float64, peer float64) {
+func (m *means) add(c *autoResult, learners []float64, peer float64) {
 	m.sets++
 	for i, way := range ways {
-		accuracy, _ := meanSD(c.found[way.name+"1-NN"])
+		accuracy, _ := stat.MeanStdDev(c.found[way.name+"1-NN"], nil)
 		m.ways[i] += accuracy
 	}
 	for i, v := range append(slices.Clone(learners), peer) {
@@ -366,9 +342,4 @@ func orDash(known bool, v float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f", v)
-}
-
-// meanSD returns the mean and the sample standard deviation.
-func meanSD(x []float64) (mean, deviation float64) {
-	return stat.MeanStdDev(x, nil)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
 // curveRows is the number of points on a curve.
@@ -135,7 +136,7 @@ func onLine(ctx context.Context, d *model.Data, method string, params map[string
 	if err != nil {
 		return nil, err
 	}
-	return outputs(m, d)
+	return score.Outputs(ctx, m, d)
 }
 
 func lineSwaps(ctx context.Context, d *model.Data, method string, params map[string]string) (int, error) {

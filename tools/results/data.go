@@ -2,6 +2,7 @@ package main
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/csv"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/score"
 )
 
 // shipped are folders of the repository with data sets.
@@ -78,16 +80,6 @@ func readData(dir, name string) (*model.Data, error) {
 	return d, nil
 }
 
-// subset copies some of the rows.
-func subset(d *model.Data, rows []int) *model.Data {
-	s := &model.Data{N: len(rows), M: d.M, Classes: d.Classes}
-	for _, i := range rows {
-		s.X = append(s.X, d.X[i*d.M:(i+1)*d.M]...)
-		s.Y = append(s.Y, d.Y[i])
-	}
-	return s
-}
-
 // relabelled is the same rows in other classes.
 func relabelled(d *model.Data, classes []string, class func(old int) int) *model.Data {
 	r := *d
@@ -99,20 +91,15 @@ func relabelled(d *model.Data, classes []string, class func(old int) int) *model
 }
 
 // scaled are all rows as the method of the model sees them, n x m.
-func scaled(m *model.Model, d *model.Data) ([]float64, error) {
+func scaled(_ context.Context, m *model.Model, d *model.Data) ([]float64, error) {
 	x := make([]float64, d.N*d.M)
 	return x, m.ScaledTo(x, model.DenseRows(d.X, d.N, d.M))
 }
 
-// outputs are the outputs of a model for all rows, n x d.
-func outputs(m *model.Model, d *model.Data) ([]float64, error) {
-	y := make([]float32, d.N*m.Dim())
-	if err := m.Project(y, model.DenseRows(d.X, d.N, d.M)); err != nil {
-		return nil, err
+// outputsOf are the outputs of a model for the rows of both parts.
+func outputsOf(ctx context.Context, m *model.Model, train, test *model.Data) (ref, query []float64, err error) {
+	if ref, err = score.Outputs(ctx, m, train); err == nil {
+		query, err = score.Outputs(ctx, m, test)
 	}
-	out := make([]float64, len(y))
-	for i, v := range y {
-		out[i] = float64(v)
-	}
-	return out, nil
+	return ref, query, err
 }

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// exhibits are the tables and figures of the papers that are known to us, except those that only explain a method.
+// exhibits are the tables and figures of the papers known to us, except those that only explain a method.
 var exhibits = []struct {
 	paper, exhibit, what string
 	here                 string

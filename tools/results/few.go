@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -61,10 +60,7 @@ func (s fewScore) String() string { return fmt.Sprintf("%.1f (%d)", s.mean(), s.
 
 // ahead returns the mean difference to another method on the same draws, and its standard error.
 func (s fewScore) ahead(other fewScore) (more, deviation float64) {
-	difference := slices.Clone(s.each)
-	floats.Sub(difference, other.each)
-	more, deviation = meanSD(difference)
-	return more, deviation / math.Sqrt(float64(len(difference)))
+	return paired(s.each, other.each)
 }
 
 // draw draws the training rows and then the test rows of each class. A class of too few rows keeps one for the test.
@@ -91,17 +87,13 @@ func (f few) draw(y []int, seed uint64) (in, held []int) {
 }
 
 // run returns the score of each method on a data set.
-func (f few) run(ctx context.Context, b *bench, set string) (map[string]fewScore, error) {
-	d, err := readData(b.data, set)
-	if err != nil {
-		return nil, err
-	}
+func (f few) run(ctx context.Context, b *bench, set string, d *model.Data) (map[string]fewScore, error) {
 	scores := map[string]fewScore{}
 	for _, m := range f.methods {
 		var byDim [][]float64 // by dimension and draw
 		for k := range f.draws {
 			in, held := f.draw(d.Y, uint64(k+1))
-			right, err := m.right(ctx, subset(d, in), subset(d, held), cmp.Or(f.scale, scaleOf(set)), f.dim)
+			right, err := m.right(ctx, d.Subset(in), d.Subset(held), cmp.Or(f.scale, scaleOf(set)), f.dim)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", set, m.name, err)
 			}
@@ -167,15 +159,15 @@ func (m fewMethod) right(ctx context.Context, train, test *model.Data, scale mod
 	if err != nil {
 		return nil, err
 	}
-	of, width := outputs, fitted.Dim()
+	of, width := score.Outputs, fitted.Dim()
 	if m.method == "" {
 		of, width = scaled, train.M
 	}
-	ref, err := of(fitted, train)
+	ref, err := of(ctx, fitted, train)
 	if err != nil {
 		return nil, err
 	}
-	query, err := of(fitted, test)
+	query, err := of(ctx, fitted, test)
 	if err != nil {
 		return nil, err
 	}
@@ -202,11 +194,11 @@ func (f few) table(ctx context.Context, b *bench, out *bytes.Buffer) (map[string
 		if !b.wants(set) {
 			continue
 		}
-		scores, err := f.run(ctx, b, set)
+		d, err := readData(b.data, set)
 		if err != nil {
 			return nil, err
 		}
-		d, err := readData(b.data, set)
+		scores, err := f.run(ctx, b, set, d)
 		if err != nil {
 			return nil, err
 		}
@@ -270,7 +262,7 @@ func (f few) save(b *bench, name string, all map[string]map[string]fewScore) err
 	return b.save(name, 4, panels...)
 }
 
-// compared counts on how many sets a method is ahead of each other one, and by more than two standard errors.
+// compared counts the sets on which a method is ahead of each other one, and on which by two standard errors.
 func compared(all map[string]map[string]fewScore, pairs ...[2]string) string {
 	text := "| | ahead | behind | ahead by two standard errors | behind by two |\n|---|---|---|---|---|\n"
 	for _, p := range pairs {

@@ -38,7 +38,7 @@ takes a minute or more. Parameters are the defaults, without cross-validation.
 		}
 		fmt.Fprintf(out, "| %s |", c.name)
 		for k, t := range got {
-			b.say("%s, %s: %.2f %% at %d", c.name, readings[k].name, t.best, t.dim)
+			b.say("%s, %s: %.2f %% at %d", c.name, labellings[k].name, t.best, t.dim)
 			fmt.Fprintf(out, " %.2f (%d) | %.2f | %.2f | %s | %.2f |", t.best, t.dim, t.best/raw[k].best, t.fixed, c.paper[k],
 				leading(c.paper[k])/leading(fieldContenders[0].paper[k]))
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
 var learnedSets = []string{"iris", "wine", "sonar", "glass", "zoo"}
@@ -110,7 +111,7 @@ func bestLeftOut(ctx context.Context, d *model.Data, method string, grid []map[s
 			failed = err
 			continue
 		}
-		y, err := outputs(m, d)
+		y, err := score.Outputs(ctx, m, d)
 		if err != nil {
 			return best, err
 		}

@@ -63,7 +63,7 @@ d = %d, in MB. Peaks are sampled; the ratios differ by up to a quarter between r
 			return err
 		}
 		in, _ := score.Stratified(d.Y, float64(rows)/float64(d.N), 1)
-		part := subset(d, in)
+		part := d.Subset(in)
 		used := map[string]float64{}
 		for _, method := range []string{"mpda", "pmpda", "lpfe"} {
 			most, err := peak(func() error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
 // helix returns n rows on a helix around a torus, in order.
@@ -74,7 +75,7 @@ R^2 is the share of the first two coordinates that the outputs explain linearly,
 				if err != nil {
 					return fmt.Errorf("%s: %w", method, err)
 				}
-				y, err := outputs(m, d)
+				y, err := score.Outputs(ctx, m, d)
 				if err != nil {
 					return err
 				}

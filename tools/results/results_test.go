@@ -272,7 +272,7 @@ func TestOutputsShowMostRows(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %s: %v", name, c.Method, err)
 			}
-			shares, noted, err := covered(m, d)
+			shares, noted, err := covered(t.Context(), m, d)
 			if err != nil {
 				t.Fatal(err)
 			}

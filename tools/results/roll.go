@@ -15,6 +15,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
 // roll returns n rows of the Swiss roll, and their coordinates on the sheet: along it, and across.
@@ -113,7 +114,7 @@ the ratios.
 				tangents[name] = count
 			}
 		}
-		y, err := outputs(m, d)
+		y, err := score.Outputs(ctx, m, d)
 		if err != nil {
 			return err
 		}
@@ -187,7 +188,7 @@ the best threshold on the first output classifies correctly.
 		if err != nil {
 			return err
 		}
-		y, err := outputs(m, d)
+		y, err := score.Outputs(ctx, m, d)
 		if err != nil {
 			return err
 		}

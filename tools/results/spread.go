@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
 var spreadSets = []string{"breastcancer_wbc", "digits", "glass", "iris", "musk", "sonar", "usps", "vowel", "waveform",
@@ -17,8 +18,8 @@ var spreadSets = []string{"breastcancer_wbc", "digits", "glass", "iris", "musk",
 
 // covered returns, for each output of the rows of a fit, the interquartile range divided by the largest absolute
 // value, and whether the report has the note about outputs that hardly differ between most rows.
-func covered(m *model.Model, d *model.Data) (shares []float64, noted bool, err error) {
-	y, err := outputs(m, d)
+func covered(ctx context.Context, m *model.Model, d *model.Data) (shares []float64, noted bool, err error) {
+	y, err := score.Outputs(ctx, m, d)
 	if err != nil {
 		return nil, false, err
 	}
@@ -75,7 +76,7 @@ nearest row (t=auto).
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", name, c.Method, err)
 			}
-			shares, noted, err := covered(m, d)
+			shares, noted, err := covered(ctx, m, d)
 			if err != nil {
 				return err
 			}

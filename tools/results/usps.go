@@ -69,14 +69,14 @@ func product(lists ...string) []map[string]string {
 	return all
 }
 
-// reading is a way to make two classes of the ten digits.
-type reading struct {
+// labelling is a way to make two classes of the ten digits.
+type labelling struct {
 	name    string
 	classes []string
 	class   func(digit int) int
 }
 
-var readings = []reading{
+var labellings = []labelling{
 	{"even/odd", []string{"even", "odd"}, func(digit int) int { return digit % 2 }},
 	{"0-4/5-9", []string{"0-4", "5-9"}, func(digit int) int { return digit / 5 }},
 }
@@ -84,7 +84,7 @@ var readings = []reading{
 // fixedDim is the dimension of the second column, which is not chosen in hindsight.
 const fixedDim = 30
 
-// trial is the result of one contender in one repeat and one reading.
+// trial is the result of one contender in one repeat and one labelling.
 type trial struct {
 	best, fixed float64 // error %, at the best dimension and at fixedDim
 	dim         int     // the best dimension
@@ -114,7 +114,7 @@ func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
 			}
 			for k, t := range got {
 				trials[i][k] = append(trials[i][k], t)
-				b.say("%s, %s: %.2f %% at %d, %.2f %% at %d %v", c.name, readings[k].name, t.best, t.dim, t.fixed,
+				b.say("%s, %s: %.2f %% at %d, %.2f %% at %d %v", c.name, labellings[k].name, t.best, t.dim, t.fixed,
 					fixedDim, t.params)
 			}
 		}
@@ -139,18 +139,18 @@ func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
 // drawImages draws count training rows and count test rows of each class.
 func drawImages(d *model.Data, count int, seed uint64) (train, test *model.Data) {
 	in, rest := score.StratifiedPerClass(d.Y, count, seed)
-	others := subset(d, rest)
+	others := d.Subset(rest)
 	picked, _ := score.StratifiedPerClass(others.Y, count, seed)
-	return subset(d, in), subset(others, picked)
+	return d.Subset(in), others.Subset(picked)
 }
 
-// try fits the contender for both readings and counts its errors. A method that uses no labels, or those of the digits,
-// is fitted once for both.
+// try fits the contender for both labellings and counts its errors. A method that uses no labels, or those of the
+// digits, is fitted once for both.
 func (c contender) try(ctx context.Context, train, test *model.Data) (got [2]trial, err error) {
 	ref, query, width := train.X, test.X, train.M
-	for k, r := range readings {
+	for k, r := range labellings {
 		of := func(d *model.Data) *model.Data { return relabelled(d, r.classes, r.class) }
-		if c.method != "" && (k == 0 || c.byReading()) {
+		if c.method != "" && (k == 0 || c.byLabelling()) {
 			fitted := of(train)
 			if c.digits {
 				fitted = train
@@ -177,8 +177,8 @@ func (c contender) try(ctx context.Context, train, test *model.Data) (got [2]tri
 	return got, nil
 }
 
-// byReading reports whether the fit depends on the reading of the labels.
-func (c contender) byReading() bool {
+// byLabelling reports whether the fit depends on the labelling.
+func (c contender) byLabelling() bool {
 	m, err := fit.Lookup(c.method)
 	return err == nil && m.Supervised && !c.digits
 }
@@ -190,10 +190,7 @@ func (c contender) outputs(ctx context.Context, train, test *model.Data, params 
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	if ref, err = outputs(m, train); err != nil {
-		return nil, nil, 0, err
-	}
-	query, err = outputs(m, test)
+	ref, query, err = outputsOf(ctx, m, train, test)
 	return ref, query, m.Dim(), err
 }
 
@@ -212,7 +209,7 @@ func (c contender) tune(ctx context.Context, train *model.Data) (map[string]stri
 		wrong := make([]int, c.dim)
 		for f := range folds {
 			in, held := fold(train.Y, folds, f)
-			part, test := subset(train, in), subset(train, held)
+			part, test := train.Subset(in), train.Subset(held)
 			ref, query, width, err := c.outputs(ctx, part, test, params)
 			if err != nil {
 				return nil, err
@@ -269,7 +266,7 @@ chose it in the same way. The column d = %d has a fixed dimension. Pixels are in
 			continue
 		}
 		fmt.Fprintf(out, "| %s | %s |", c.name, c.gridText())
-		for k := range readings {
+		for k := range labellings {
 			t := trials[i][k]
 			fixed := fmt.Sprintf("%.2f", mean(t, func(t trial) float64 { return t.fixed }))
 			if c.dim < fixedDim {
@@ -284,7 +281,7 @@ chose it in the same way. The column d = %d has a fixed dimension. Pixels are in
 		return
 	}
 	fmt.Fprintln(out)
-	for k, r := range readings {
+	for k, r := range labellings {
 		fmt.Fprintf(out, "- **%s.** %s\n", r.name, verdict(trials, k))
 	}
 	fmt.Fprint(out, `

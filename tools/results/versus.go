@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/score"
@@ -58,7 +59,7 @@ func (v versus) run(ctx context.Context, b *bench, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "| %s | %d |", set, v.splits)
 		for i, judge := range v.judges() {
-			first, _ := meanSD(found[0].accuracy[judge])
+			first, _ := stat.MeanStdDev(found[0].accuracy[judge], nil)
 			more, deviation := difference(found[1].accuracy[judge], found[0].accuracy[judge])
 			fmt.Fprintf(out, " %.1f | %+.2f | %.2f | %.2f |", first, more, deviation,
 				deviation/math.Sqrt(float64(v.splits)))
@@ -86,7 +87,7 @@ func difference(x, y []float64) (more, deviation float64) {
 	if len(each) == 1 {
 		return each[0], 0
 	}
-	return meanSD(each)
+	return stat.MeanStdDev(each, nil)
 }
 
 // compare runs both commands on the training rows of each split and scores their outputs on the others.
@@ -121,11 +122,7 @@ func (v versus) compare(ctx context.Context, b *bench, set string, d *model.Data
 
 // add scores the outputs of a model.
 func (f *fits) add(ctx context.Context, m *model.Model, train, test *model.Data, judges []string) error {
-	ref, err := score.Outputs(ctx, m, train)
-	if err != nil {
-		return err
-	}
-	query, err := score.Outputs(ctx, m, test)
+	ref, query, err := outputsOf(ctx, m, train, test)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/score"
@@ -98,7 +100,7 @@ func TestVersus(t *testing.T) {
 			accuracy[dim] = append(accuracy[dim], 100*float64(right)/float64(test.N))
 		}
 	}
-	first, _ := meanSD(accuracy[2])
+	first, _ := stat.MeanStdDev(accuracy[2], nil)
 	more, deviation := difference(accuracy[1], accuracy[2])
 	if more == 0 || deviation == 0 {
 		t.Fatalf("one output and two are equal: %v", accuracy)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -20,6 +19,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/cores"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
@@ -50,7 +50,7 @@ type Player struct {
 // Released is a model that went live.
 type Released struct {
 	*plugin.Release
-	Against *model.Model // the first model of the epoch that was live, with which it was compared; nil: none
+	Against *model.Model // the first model of the previous epoch, with which it was compared; nil: none
 }
 
 // NewPlayer opens a stage with the defaults and a method. configure, if not nil, changes its configuration. Close it.
@@ -113,8 +113,8 @@ func (p *Player) Close() { p.Stage.Close() }
 
 // Play answers and learns a message.
 func (p *Player) Play(ctx context.Context, d *model.Data) error {
-	begin := processorTime()
-	defer func() { p.Used += processorTime() - begin }()
+	begin := cores.ProcessorTime()
+	defer func() { p.Used += cores.ProcessorTime() - begin }()
 	p.Released = p.Released[:0]
 	p.played = append(p.played, d)
 	first := p.row
@@ -140,8 +140,8 @@ func (p *Player) Play(ctx context.Context, d *model.Data) error {
 
 // PlayLabels learns the labels of rows, by their numbers in the stream, in one message.
 func (p *Player) PlayLabels(ctx context.Context, rows []int, labels []string) error {
-	begin := processorTime()
-	defer func() { p.Used += processorTime() - begin }()
+	begin := cores.ProcessorTime()
+	defer func() { p.Used += cores.ProcessorTime() - begin }()
 	p.Released = p.Released[:0]
 	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
 		{Name: "id", Type: arrow.BinaryTypes.String}, {Name: "label", Type: arrow.BinaryTypes.String}}, nil))
@@ -175,7 +175,8 @@ func (p *Player) learn(ctx context.Context, learn func(plugin.Position) error, s
 }
 
 // Restart closes the stage and opens another one from what was stored, as a host does after a crash: it learns the
-// stream again from where the checkpoint says. Released are the models that went live meanwhile: there should be none.
+// stream again from the position of the checkpoint. Released are the models that went live meanwhile: there should be
+// none.
 func (p *Player) Restart(ctx context.Context) error {
 	if p.late {
 		return fmt.Errorf("no restarts with late labels")
@@ -243,13 +244,4 @@ func (p *Player) record(d *model.Data, first int) arrow.Record {
 // complete reports whether no feature of a row is missing.
 func complete(x []float64) bool {
 	return !slices.ContainsFunc(x, math.IsNaN)
-}
-
-// processorTime is what this process has used so far.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,14 +1,14 @@
 //go:build darwin || freebsd || linux
 
-package bench
+package cores
 
 import (
 	"syscall"
 	"time"
 )
 
-// processorTime is the processor time of this process, 0 if the system does not report it.
-func processorTime() time.Duration {
+// ProcessorTime is the processor time of this process on all cores, 0 if the system does not report it.
+func ProcessorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0

@@ -1,0 +1,7 @@
+//go:build !(darwin || freebsd || linux)
+
+package cores
+
+import "time"
+
+func ProcessorTime() time.Duration { return 0 }
