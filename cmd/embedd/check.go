@@ -90,7 +90,7 @@ func checkCommand(e *cli.Env) *cobra.Command {
 func compare(ctx context.Context, e *cli.Env, where *client.Address, path string, c *config.Config) error {
 	pipelines, err := engine.Pipelines(c)
 	if err != nil {
-		return cli.UsageError{Err: err}
+		return cli.Usagef("%w", err)
 	}
 	if !where.IsSet() {
 		return nil

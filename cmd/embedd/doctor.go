@@ -39,7 +39,7 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 			"Each\n" +
 			"line is ok, a note, or a fault with its fix. The exit code is 3 if there is a fault."}
 	f := cli.FlagsOf(cmd)
-	flags := deployedFlags(f)
+	flags := deploymentFlagsOf(f)
 	out := report.Flag(f, e)
 	f.BoolVar(&out.JSON, "json", false, "short for --format json")
 	bundleTo := f.String("bundle", "",
@@ -324,7 +324,7 @@ func freeBytes(dir string) (free uint64, ok bool) {
 	return 0, false
 }
 
-// statusWait is how long daemons have to answer where they cannot be counted.
+// statusWait is how long doctor waits for answers if it does not know how many daemons there are.
 const statusWait = time.Second
 
 // daemons asks running daemons for the status of their pipelines. answersHTTP: one answers on http.listen.

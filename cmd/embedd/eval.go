@@ -70,7 +70,7 @@ func evalCommand(e *cli.Env) *cobra.Command {
 			}
 		}
 		if err := c.Validate(); err != nil {
-			return cli.UsageError{Err: err}
+			return cli.Usagef("%w", err)
 		}
 		r, err := dataset.Read(ctx, e, spec)
 		if err != nil {

@@ -77,11 +77,11 @@ func (o *fitFlags) config(label string) (fit.Config, error) {
 		c.Params[strings.TrimPrefix(name, c.Method+".")] = value
 	}
 	if err := c.Validate(); err != nil {
-		return c, cli.UsageError{Err: err}
+		return c, cli.Usagef("%w", err)
 	}
 	method, err := fit.Lookup(c.Method)
 	if err != nil {
-		return c, cli.UsageError{Err: err}
+		return c, cli.Usagef("%w", err)
 	}
 	if method.Supervised && label == "" {
 		return c, cli.Usagef("method %s needs labels: name their column with --label", c.Method)
@@ -97,7 +97,7 @@ func fitRows(ctx context.Context, e *cli.Env, r *dataset.Rows, c fit.Config) (*m
 	c.Progress = func(phase string, done float64) { show.Show(c.Method+": "+phase, done) }
 	m, err := fit.Fit(ctx, &r.Data, c)
 	if bound, ok := errors.AsType[*model.DimError](err); ok {
-		return nil, cli.UsageError{Err: fmt.Errorf("%s: %w: give --dim %d or less, or --dim auto", r.Name, err, bound.Max)}
+		return nil, cli.Usagef("%s: %w: give --dim %d or less, or --dim auto", r.Name, err, bound.Max)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)

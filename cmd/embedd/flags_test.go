@@ -103,7 +103,7 @@ func TestFlagErrors(t *testing.T) {
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%q: %v, want %s", c.line, err, c.want)
 		}
-		if _, ok := err.(cli.UsageError); !ok {
+		if exit, ok := err.(cli.ExitError); !ok || exit.Code != 2 {
 			t.Errorf("%q: %T is not a usage error", c.line, err)
 		}
 	}

@@ -87,7 +87,7 @@ func watched(path string, last os.FileInfo, open func(*model.Model) error) func(
 			err = open(m)
 		}
 		if err != nil {
-			log.Error("the new model cannot be used; the one before stays", "error", err)
+			log.Error("the new model cannot be used; the previous one stays live", "error", err)
 			return
 		}
 		log.Info("a new model is live", "file", path, "digest", m.Digest()[:16])
@@ -112,7 +112,7 @@ func answerLearning(ctx context.Context, e *cli.Env, configuration *client.File,
 	}
 	stage, err := plugin.New(c)
 	if err != nil {
-		return cli.UsageError{Err: err}
+		return cli.Usagef("%w", err)
 	}
 	defer stage.Close()
 	t := &transformer{stage: stage, nulls: c.Nulls}

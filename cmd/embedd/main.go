@@ -59,19 +59,14 @@ func dispatch(ctx context.Context, e *cli.Env, args []string) int {
 
 func exitCode(ctx context.Context, err error) int {
 	ended, isSignal := context.Cause(ctx).(signalError)
-	var (
-		usage cli.UsageError
-		check cli.CheckError
-	)
+	exit, hasCode := errors.AsType[cli.ExitError](err)
 	switch {
 	case err == nil:
 		return 0
 	case isSignal && errors.Is(err, context.Canceled):
 		return 128 + int(ended.Signal.(syscall.Signal)) // Go has no others here
-	case errors.As(err, &usage):
-		return 2
-	case errors.As(err, &check):
-		return 3
+	case hasCode:
+		return exit.Code
 	}
 	return 1
 }

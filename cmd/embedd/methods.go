@@ -22,7 +22,7 @@ func methodsCommand(e *cli.Env) *cobra.Command {
 			for _, name := range names {
 				m, err := fit.Lookup(name)
 				if err != nil {
-					return cli.UsageError{Err: err}
+					return cli.Usagef("%w", err)
 				}
 				methods = append(methods, m)
 			}

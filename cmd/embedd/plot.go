@@ -31,7 +31,7 @@ func plotCommand(e *cli.Env) *cobra.Command {
 			return cli.Usagef("plot: give one of --model and --method")
 		}
 		if err := picture.CheckName(*path); err != nil {
-			return cli.UsageError{Err: err}
+			return cli.Usagef("%w", err)
 		}
 		if err := files.RefuseTerminal(e, *path); err != nil {
 			return err

@@ -40,7 +40,7 @@ func stageOf(file *client.File, name string) (*config.Pipeline, plugin.Config, e
 	only.Pipelines = []config.Pipeline{*one}
 	pipelines, err := engine.Pipelines(&only)
 	if err != nil {
-		return nil, plugin.Config{}, cli.UsageError{Err: err}
+		return nil, plugin.Config{}, cli.Usagef("%w", err)
 	}
 	return one, pipelines[0].Stage, nil
 }

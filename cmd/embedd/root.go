@@ -75,7 +75,7 @@ func finish(cmd *cobra.Command) {
 	}
 	cmd.Flags().VisitAll(func(d *pflag.Flag) {
 		if value, _ := pflag.UnquoteUsage(d); value == "FILE" {
-			cmd.RegisterFlagCompletionFunc(d.Name, cli.OfferFiles)
+			cmd.RegisterFlagCompletionFunc(d.Name, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 		}
 	})
 }

@@ -25,31 +25,31 @@ func schemaCommand(e *cli.Env) *cobra.Command {
 		schemaResetCommand(e))
 }
 
-// deployed are the flags of verbs that work on a configuration and its server.
-type deployed struct {
+// deploymentFlags are the flags of verbs that work on a configuration and its server.
+type deploymentFlags struct {
 	path  *string
 	where *client.Address
 }
 
-func deployedFlags(f *cli.Flags) deployed {
-	return deployed{f.StringP("config", "c", "embedd.yaml", "configuration `FILE`"),
+func deploymentFlagsOf(f *cli.Flags) deploymentFlags {
+	return deploymentFlags{f.StringP("config", "c", "embedd.yaml", "configuration `FILE`"),
 		client.AddressFlags(f, "NATS `URL`, instead of NATS_URL and nats.url of the file")}
 }
 
 // read returns the configuration, its pipelines, and the server that it or the command line names.
-func (s deployed) read() (c *config.Config, pipelines []stream.Pipeline, n config.NATS, err error) {
+func (s deploymentFlags) read() (c *config.Config, pipelines []stream.Pipeline, n config.NATS, err error) {
 	if c, err = client.LoadConfig(*s.path); err != nil {
 		return nil, nil, n, err
 	}
 	if pipelines, err = engine.Pipelines(c); err != nil {
-		return nil, nil, n, cli.UsageError{Err: err}
+		return nil, nil, n, cli.Usagef("%w", err)
 	}
 	n, err = s.where.Apply(c.NATS)
 	return c, pipelines, n, err
 }
 
 // open returns the pipeline with a name and a connection to the server; js is nil for a pipeline on core NATS.
-func (s deployed) open(ctx context.Context, e *cli.Env, name string) (p stream.Pipeline, nc *connection.Conn,
+func (s deploymentFlags) open(ctx context.Context, e *cli.Env, name string) (p stream.Pipeline, nc *connection.Conn,
 	js jetstream.JetStream, err error) {
 	c, pipelines, n, err := s.read()
 	if err != nil {
@@ -81,7 +81,7 @@ func schemaShowCommand(e *cli.Env) *cobra.Command {
 	cmd, f := cli.Verb("show PIPELINE", "show the stored schema of a pipeline, or how far the count of its messages is",
 		1, 1)
 	cmd.ValidArgsFunction = cli.CompleteArguments(client.Pipelines)
-	flags := deployedFlags(f)
+	flags := deploymentFlagsOf(f)
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
@@ -217,7 +217,7 @@ type resetRun struct {
 func resetting(e *cli.Env, cmd *cobra.Command, what string, run func(context.Context, resetRun) error) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cli.Arguments(1, 1), cli.CompleteArguments(client.Pipelines)
 	f := cli.FlagsOf(cmd)
-	flags := deployedFlags(f)
+	flags := deploymentFlagsOf(f)
 	yes := f.Bool("yes", false, "do not ask")
 	out := report.Flag(f, e)
 	verb := what + " reset"

@@ -23,7 +23,7 @@ import (
 // setupCommand shows the streams that a configuration needs, and creates the missing ones with --apply.
 func setupCommand(e *cli.Env) *cobra.Command {
 	cmd, f := cli.Verb("setup [--permissions [ROLE]]", "show the streams that a configuration needs, or create them", 0, 1)
-	flags := deployedFlags(f)
+	flags := deploymentFlagsOf(f)
 	apply := f.Bool("apply", false, "create missing streams and buckets; a stream that setup did not create is never "+
 		"changed")
 	count := f.Choice("replicas", "`NUMBER` of replicas of what is created; with --apply also of what setup created "+

@@ -155,13 +155,13 @@ type transformer struct {
 	rows, skipped, imputed, unseen int
 }
 
-// open takes a model. If it fails, the one before stays.
+// open uses a model from now on. If it fails, the previous one stays in use.
 func (t *transformer) open(m *model.Model, nulls string, output arrowio.Output, limits arrowio.Limits) error {
 	policy := plugin.Nulls(cmp.Or(nulls, m.Note().Nulls))
 	stage, err := plugin.New(plugin.Config{Fixed: m, Nulls: policy, Output: output,
 		Spec: arrowio.Spec{Features: []string{"*"}, Limits: limits}})
 	if err != nil {
-		return cli.UsageError{Err: err}
+		return cli.Usagef("%w", err)
 	}
 	if t.stage != nil {
 		t.stage.Close()
@@ -232,7 +232,7 @@ func (t *transformer) batch(ctx context.Context, msg []byte) ([]byte, error) {
 	return out, nil
 }
 
-// refused returns what is wrong with the first row that has no output.
+// refused returns the error of the first row without an output.
 func (t *transformer) refused(r *plugin.Result) error {
 	row := t.rows + 1
 	for k, b := range r.Reduced.Message.Batches() {

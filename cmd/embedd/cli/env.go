@@ -22,13 +22,13 @@ import (
 	"github.com/embedd/embedd/internal/spell"
 )
 
-// Env is what a verb sees of its process. Tests pass buffers.
+// Env is the process as a verb uses it. Tests pass buffers.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Clock          func() time.Time // nil: the system's clock
-	Verb           string           // that runs, as in "model pin"; set before it runs
-	Hangups        <-chan os.Signal // SIGHUPs that run answers by reading its configuration again; nil for other verbs
+	Verb           string           // the verb that runs, such as "model pin"; set before it starts
+	Hangups        <-chan os.Signal // SIGHUPs, at which run reads its configuration again; nil for other verbs
 
 	explain []func(error) error
 	ends    []func()
@@ -85,23 +85,19 @@ func IsTerminal(file any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// UsageError ends the process with code 2: the command line or the configuration is wrong.
-type UsageError struct{ Err error }
+// ExitError is an error with which the process exits with a certain code.
+type ExitError struct {
+	Code int
+	error
+}
 
-func (u UsageError) Error() string { return u.Err.Error() }
-func (u UsageError) Unwrap() error { return u.Err }
+func (e ExitError) Unwrap() error { return e.error }
 
-// Usagef returns a UsageError with the formatted message.
-func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+// Usagef returns the error of a wrong command line or configuration: code 2.
+func Usagef(format string, args ...any) error { return ExitError{2, fmt.Errorf(format, args...)} }
 
-// CheckError ends the process with code 3: the command worked, and what it checked does not hold.
-type CheckError struct{ Err error }
-
-func (c CheckError) Error() string { return c.Err.Error() }
-func (c CheckError) Unwrap() error { return c.Err }
-
-// Checkf returns a CheckError with the formatted message.
-func Checkf(format string, args ...any) error { return CheckError{fmt.Errorf(format, args...)} }
+// Checkf returns the error of a command that worked, if what it checked does not hold: code 3.
+func Checkf(format string, args ...any) error { return ExitError{3, fmt.Errorf(format, args...)} }
 
 // DidYouMean suggests one of the names if it is close to the given one.
 func DidYouMean(given string, names []string) string { return spell.Suggest(given, names) }
@@ -502,9 +498,4 @@ func ErrorPrefix(cmd *cobra.Command) string {
 		return ""
 	}
 	return strings.TrimPrefix(cmd.CommandPath(), "embedd ") + ": "
-}
-
-// OfferFiles completes an argument or a flag with file names.
-func OfferFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveDefault
 }

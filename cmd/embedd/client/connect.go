@@ -222,7 +222,7 @@ func CheckAddress(n config.NATS) error {
 func LoadConfig(path string) (*config.Config, error) {
 	c, err := config.Load(path)
 	if err != nil {
-		return nil, cli.UsageError{Err: err}
+		return nil, cli.Usagef("%w", err)
 	}
 	return c, nil
 }

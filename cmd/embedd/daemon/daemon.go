@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	pipelines, err := engine.Pipelines(c)
 	if err != nil {
-		return cli.UsageError{Err: err}
+		return cli.Usagef("%w", err)
 	}
 	trainInBackground(pipelines)
 	d.pipelines = pipelines
@@ -107,7 +107,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 			d.log.Info("serving", "server", conn.Address(), "pipelines", len(pipelines), "http", address)
 		}})
 	if err != nil {
-		return cli.UsageError{Err: err}
+		return cli.Usagef("%w", err)
 	}
 	d.engine.Store(engine)
 	return nil

@@ -148,7 +148,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	}
 	decoder, contract, err := s.Decoder()
 	if err != nil {
-		return nil, cli.UsageError{Err: err}
+		return nil, cli.Usagef("%w", err)
 	}
 	r := &Rows{Name: files.Base(s.Path), Nulls: s.Nulls, Categories: s.Categories, Dates: s.Dates}
 	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select",
