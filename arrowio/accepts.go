@@ -20,7 +20,7 @@ func (s Spec) Accepts(elements []string) bool { return s.mismatch(elements, true
 //   - that of Features, if it is one column of lists whose size is the number of elements. Elements of a list have no
 //     names, so they are those of the model in its order.
 //
-// Otherwise the error says what differs.
+// Otherwise the error names what differs.
 func (s Spec) ContractOf(elements []string) (*Contract, error) {
 	if len(s.Features) == 1 && len(elements) > 1 && s.Sizes[s.Features[0]] == len(elements) {
 		return s.contract()
@@ -40,7 +40,7 @@ func (s Spec) ContractOf(elements []string) (*Contract, error) {
 	return newContract(columns, s.Label, s.Key)
 }
 
-// mismatch says in which way the feature elements of a model are not those of Features, "" if they are.
+// mismatch describes how the feature elements of a model differ from those of Features, "" if they do not.
 func (s Spec) mismatch(elements []string, isOrdered bool) string {
 	at, named := 0, map[string]int{}
 	for _, element := range elements {

@@ -124,11 +124,11 @@ func (m *Message) Contract() *Contract {
 	if len(m.batches) > 0 {
 		columns = m.batches[len(m.batches)-1].columns
 	}
-	if last := p.proposal.Load(); last != nil && slices.Equal(last.columns, columns) {
+	if last := p.lastContract.Load(); last != nil && slices.Equal(last.columns, columns) {
 		return last.contract
 	}
 	c := p.propose(columns)
-	p.proposal.Store(&proposal{columns, c})
+	p.lastContract.Store(&lastContract{columns, c})
 	return c
 }
 

@@ -6,8 +6,8 @@
 // reader is not used, because a message of under 2 KB with unchecked bytes can crash a process (out of memory or stack
 // overflow, which recover cannot stop).
 //
-// A [Decoder] is stateless: a [Contract] says which feature elements the messages of a pipeline have. Columns that only
-// pass through are not interpreted; their bytes are copied to the output, whatever their type.
+// A [Decoder] is stateless: a [Contract] lists the feature elements that the messages of a pipeline have. Columns that
+// only pass through are not interpreted; their bytes are copied to the output, whatever their type.
 //
 // A host that holds Arrow records uses [Decoder.FromRecord] and [Encoder.Record] instead of [Decoder.Decode] and
 // [Encoder.Encode], with the same results.

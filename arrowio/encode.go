@@ -43,28 +43,28 @@ type Encoder struct {
 	cached int // size of the forms and their plans
 
 	buffers  ipc.Buffers
-	outlines sync.Pool // of *outline
+	memories sync.Pool // of *outputMemory
 }
 
-// outline is the memory of an undivided output, without that of the bytes, for a message of one batch.
-type outline struct {
+// outputMemory is the memory of an undivided output, without that of the bytes, for a message of one batch.
+type outputMemory struct {
 	rewrite.Bundle
 	parts [1]*rewrite.Part
 	part  rewrite.Part
 	rows  [1]ipc.Span
 }
 
-func (e *Encoder) outline() *outline {
-	if o, ok := e.outlines.Get().(*outline); ok {
+func (e *Encoder) outputMemory() *outputMemory {
+	if o, ok := e.memories.Get().(*outputMemory); ok {
 		return o
 	}
-	return &outline{}
+	return &outputMemory{}
 }
 
-// reuse makes the memory of an outline available to later outputs. It keeps no reference to the message.
-func (e *Encoder) reuse(o *outline) {
-	*o = outline{}
-	e.outlines.Put(o)
+// reuse makes the memory of an output available to later outputs. It keeps no reference to the message.
+func (e *Encoder) reuse(o *outputMemory) {
+	*o = outputMemory{}
+	e.memories.Put(o)
 }
 
 // Reuse returns the memory of messages that the encoder wrote, for later ones. The caller must not use them afterwards.
@@ -106,7 +106,7 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	if e.out.Format.IsText() {
 		return encodeText(e, r), nil
 	}
-	o := e.outline()
+	o := e.outputMemory()
 	defer e.reuse(o)
 	return e.prepare(r, o).Write(&e.buffers, &o.Bundle, meta, e.codec), nil
 }
@@ -119,7 +119,7 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 		return nil, wire.Errorf(wire.Internal, "a message of %d batches is not one record", n).WithHint(
 			"encode it, or give records one by one")
 	}
-	o := e.outline()
+	o := e.outputMemory()
 	defer e.reuse(o)
 	return written(e.prepare(r, o).Write(&e.buffers, &o.Bundle, meta, nil))[0], nil
 }
@@ -226,7 +226,7 @@ func (r *Reduced) drop(k int) []int {
 }
 
 // prepare sets the undivided output, and returns its form.
-func (e *Encoder) prepare(r Reduced, o *outline) *rewrite.Form {
+func (e *Encoder) prepare(r Reduced, o *outputMemory) *rewrite.Form {
 	r.check()
 	d := e.form(r.Message.plan, r.Dim)
 	parts := o.parts[:0]

@@ -22,7 +22,7 @@ const MaxValues = 1000
 // valueName is the name of the feature of a category's value.
 func valueName(column, value string) string { return column + "=" + value }
 
-// EncodingsOf returns the encodings of a model with these feature elements, of which these columns are categories and
+// EncodingsOf returns the encodings of a model with these feature elements, given its columns of categories and of
 // dates.
 func EncodingsOf(elements, categories, dates []string) (all []Encoding, err error) {
 	for _, column := range categories {

@@ -37,7 +37,7 @@ type plan struct {
 	labels      string // what it holds: text, integers or booleans; "" if it is -1
 	keys        string
 
-	proposal atomic.Pointer[proposal] // the latest one, without a contract
+	lastContract atomic.Pointer[lastContract] // the latest one, without a contract
 }
 
 // An entry of the cache is a schema and the latest plan for it.
@@ -431,8 +431,8 @@ func (p *plan) expect(c *column, size int) {
 	}
 }
 
-// A proposal caches the contract of a message's columns, because the next message usually has the same.
-type proposal struct {
+// A lastContract is the contract of the latest message's columns: the next message usually has the same ones.
+type lastContract struct {
 	columns  []column
 	contract *Contract
 }

@@ -261,7 +261,7 @@ func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, wit
 	if err != nil || len(whole) != 1 {
 		t.Fatalf("%d parts where one fits, error %v", len(whole), err)
 	}
-	undivided := e.outline()
+	undivided := e.outputMemory()
 	form := e.prepare(r, undivided)
 	parts, dicts := undivided.Parts, r.Message.dicts
 	size := func(p *rewrite.Part) int {

@@ -51,7 +51,7 @@ func (l Limits) read() ipc.Limits {
 	return ipc.Limits{Body: l.Body, Rows: l.Rows, Fields: l.Fields, Depth: l.Depth, Metadata: l.Metadata}
 }
 
-// Spec says which columns of a message are features, label and key.
+// Spec names the columns of a message that are features, label and key.
 type Spec struct {
 	// Features are column names or globs (as in path.Match), concatenated in this order; columns that match a glob are
 	// in the order of the message's schema. A glob never matches the label or the key. "*" selects every numeric
@@ -63,8 +63,8 @@ type Spec struct {
 	// Sizes fixes the number of elements of columns in Features: 1 for a column of numbers, n for a column of lists of
 	// n. An entry of Features with a size is a literal name. See [Spec.Contract].
 	Sizes map[string]int
-	// Encodings are of columns that hold no numbers. Features select them by their names alone, never by a glob, and such
-	// an entry is a literal name.
+	// Encodings are those of columns without numbers. An entry of Features selects such a column only by its literal
+	// name, never as a glob.
 	Encodings []Encoding
 	Format    wire.Format // of messages; "" is Arrow
 	Limits    Limits

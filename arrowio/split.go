@@ -21,7 +21,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	if e.out.Format.IsText() {
 		return splitText(e, r, limit, meta), nil
 	}
-	whole := e.outline()
+	whole := e.outputMemory()
 	defer e.reuse(whole)
 	d := e.prepare(r, whole)
 	s := splitter{e: e, r: r, form: d, maxBytes: d.BodyLimit(limit)}

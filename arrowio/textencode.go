@@ -92,7 +92,7 @@ func outputTooLarge(limit int, f wire.Format) *Error {
 		"send fewer rows a message, keep fewer columns, or raise limits.expanded")
 }
 
-// shapeOf returns the shape of the output: that of the input where the format has it.
+// shapeOf returns the shape of the output: that of the input if the format has it.
 func (o *textOutput) shapeOf(m *Message) rowtext.Shape {
 	switch {
 	case o.format == wire.FormatNDJSON:

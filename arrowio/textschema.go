@@ -61,7 +61,7 @@ type textReader struct {
 	fillers sync.Pool                     // of *textFiller
 }
 
-// A textLayout is what the fields of a message become. The next message usually has the same.
+// A textLayout is the columns that the fields of a message become. The next message usually has the same.
 type textLayout struct {
 	contract *Contract
 	isCSV    bool

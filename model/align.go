@@ -131,7 +131,7 @@ func (m *Model) rotates() bool {
 }
 
 // outputs are the first d columns of the outputs of a model, n x d. A model is made from them, so they come from
-// steady products, or from kernels in float64.
+// products in a fixed order, or from kernels in float64.
 func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error) {
 	if err := rows.check(m.M()); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error
 	k := m.projection
 	if l, ok := m.mapping.(*mapping.Linear); ok {
 		k = newProducts(m.fitted.Mean, m.fitted.Scale, m.fitted.Unit, m.fitted.Float64, l)
-		k.hold()
+		k.fixOrder()
 	}
 	y := make([]float32, rows.N*m.Dim())
 	if err := k.project(ctx, y, nil, rows); err != nil {

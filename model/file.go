@@ -48,8 +48,8 @@ type arrayHead struct {
 	Shape []int  `json:"shape"`
 }
 
-// remarks is the note section.
-type remarks struct {
+// noteSection is the note section.
+type noteSection struct {
 	Note   Note   `json:"note"`
 	Report Report `json:"report"`
 }
@@ -154,7 +154,7 @@ func Write(w io.Writer, m *Model) error {
 	if err != nil {
 		return fmt.Errorf("model file: %w", err)
 	}
-	note, err := section(remarks{m.note, m.fitted.Report}, 0)
+	note, err := section(noteSection{m.note, m.fitted.Report}, 0)
 	if err != nil {
 		return fmt.Errorf("model file: note: %w", err)
 	}
@@ -231,7 +231,7 @@ func parse(b []byte) (_ *Model, err error) {
 	if again, err := m.content(); err != nil || !bytes.Equal(again, content) {
 		panic(fail.With(errors.New("the header is not in its one canonical form")))
 	}
-	var remarks remarks
+	var remarks noteSection
 	text, rest := cutLength(note)
 	if len(rest) > 0 {
 		panic(fail.With(errors.New("note: bytes follow the JSON")))

@@ -171,7 +171,7 @@ func craft(t *testing.T, head string, numbers int) []byte {
 	for range numbers {
 		content = binary.LittleEndian.AppendUint64(content, math.Float64bits(1))
 	}
-	note, _ := section(remarks{}, 0)
+	note, _ := section(noteSection{}, 0)
 	return wrap(content, note)
 }
 

@@ -75,7 +75,7 @@ type Content struct {
 }
 
 // New makes a model of its content and takes ownership of it. It checks that all shapes match, that all numbers are
-// finite, and that the content says how the fit ended and which values its parameters had. [Read] does not need the
+// finite, and that the content has how the fit ended and the values of its parameters. [Read] does not need the
 // last two, which older files lack.
 func New(c Content) (*Model, error) {
 	if err := c.checkFit(); err != nil {

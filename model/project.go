@@ -36,9 +36,9 @@ type projection struct {
 	w64    []float64 // width x m
 	offset []float64 // width
 
-	products *product.Weights // nil: steady
-	steady   *steady
-	finish   func(dst, y []float32) int // of maps whose outputs are not the products themselves
+	products   *product.Weights // nil: fixedOrder
+	fixedOrder *fixedOrder
+	finish     func(dst, y []float32) int // of maps whose outputs are not the products themselves
 
 	extension mapping.Extension // instead of products and finish; nil: products
 	scale     []float64         // of the row for extension
@@ -69,7 +69,7 @@ func newProjection(mean, scale []float64, unit, wide bool, mp mapping.Map) (*pro
 	if _, linear := mp.(*mapping.Linear); linear {
 		k.fold(scale)
 	} else {
-		k.hold()
+		k.fixOrder()
 		k.finish = pm.Finish
 	}
 	return k, nil
@@ -222,7 +222,7 @@ func (m *Model) ProjectSuspects(dst []float32, rows Rows) (suspects []int, err e
 	if err := j.run(context.Background(), dst, nil, rows); err != nil {
 		return nil, err
 	}
-	if k.exact || k.extension != nil || k.steady != nil {
+	if k.exact || k.extension != nil || k.fixedOrder != nil {
 		return linalg.Range(rows.N), nil
 	}
 	slices.Sort(j.suspects)
@@ -246,7 +246,7 @@ func (c Content) ViewOutputs(ctx context.Context, rows Rows) ([]float32, error) 
 		return nil, fmt.Errorf("a map without views; give content whose map is views")
 	}
 	k := newProducts(c.Mean, c.Scale, c.Unit, false, v)
-	k.hold()
+	k.fixOrder()
 	k.dim = k.width
 	y := make([]float32, rows.N*k.width)
 	return y, k.project(ctx, y, nil, rows)
@@ -383,8 +383,8 @@ func (k *projection) steps(j *job) bool {
 func (k *projection) multiply(s *scratch, y []float32, j *job, from, n int) (finite bool) {
 	l := &j.layout
 	switch {
-	case k.steady != nil:
-		return k.steady.multiply(y, k.centre(s, j, from, n, k.steady.stride), n)
+	case k.fixedOrder != nil:
+		return k.fixedOrder.multiply(y, k.centre(s, j, from, n, k.fixedOrder.stride), n)
 	case k.centred:
 		return k.products.List32(y, k.centre(s, j, from, n, k.m), n, k.m)
 	case l.list32 != nil:

@@ -14,8 +14,8 @@
 // [Stage.LearnLabels]).
 //
 // What the worker decides is a function of the rows, their order and the configuration. A host that saves what
-// [Config.Store] and [Config.Checkpoint] receive, and learns the stream again from where [ReadFrom] says, continues
-// after a restart as if there had been none.
+// [Config.Store] and [Config.Checkpoint] receive, and learns the stream again from the position that [ReadFrom]
+// returns, continues after a restart as if there had been none.
 //
 // The method is one of package fit's table, by name, or the host's own fit.Criterion, in Config.Fit.Criterion.
 //
@@ -175,7 +175,7 @@ const (
 	AlignRigid   = spec.AlignRigid
 )
 
-// UnusualKinds are all kinds of what is unusual about a stream, in the order in which a status reports them.
+// UnusualKinds are all kinds of [Unusual] findings about a stream, in the order in which a status reports them.
 var UnusualKinds = spec.UnusualKinds
 
 // The errors that a host handles, for errors.Is.

@@ -118,7 +118,7 @@ func (c *csvReader) use(t *csvTypes, header []string) error {
 
 func (c *csvReader) errChanged() error { return fmt.Errorf("%s changed while it was read", c.name) }
 
-// see counts a trimmed value that is not missing in every column. plain is what it is by number.Scan.
+// see counts a trimmed value that is not missing in every column. plain is its kind by number.Scan.
 func (k *columnKind) see(s string, plain number.Kind, decimal rune, line int) {
 	if plain == number.None && number.IsMissing(s) {
 		k.words++
@@ -157,7 +157,7 @@ func (k *columnKind) see(s string, plain number.Kind, decimal rune, line int) {
 
 func (k *columnKind) dataType() arrow.DataType {
 	switch {
-	case k.values == 0: // no value at all; a text column of nulls is not taken for a feature
+	case k.values == 0: // no value; a text column of nulls is never taken for a feature
 		return arrow.BinaryTypes.String
 	case k.ints == k.values && k.zeros > 0:
 		return arrow.BinaryTypes.String
@@ -457,7 +457,7 @@ func (c *csvReader) why() map[string]textColumn {
 	return w
 }
 
-// notes says which words of Options.Missing no field has.
+// notes reports the words of Options.Missing that no field has.
 func (c *csvReader) notes() (notes []string) {
 	for _, word := range c.how.Missing {
 		if !c.used[word] && c.total > 0 {

@@ -16,7 +16,7 @@ import (
 type csvRecords struct {
 	in        *bufio.Reader
 	quoted    *csv.Reader // of in, which it does not buffer again
-	delimiter byte        // 0: one that is no byte, or none at all, so that encoding/csv reads everything
+	delimiter byte        // 0: it is not one byte, so encoding/csv reads everything
 	trim      bool        // spaces before a field
 	fields    []string
 	columns   int  // of each record, as of the first; 0: none was read
@@ -101,11 +101,11 @@ func (r *csvRecords) cut(text string) {
 	}
 }
 
-// readQuoted lets encoding/csv read a record.
+// readQuoted reads a record with encoding/csv.
 func (r *csvRecords) readQuoted() ([]string, error) {
 	r.quoted.FieldsPerRecord = r.columns
 	fields, err := r.quoted.Read()
-	if p := (*csv.ParseError)(nil); errors.As(err, &p) {
+	if p, ok := errors.AsType[*csv.ParseError](err); ok {
 		p.StartLine, p.Line = p.StartLine+r.split, p.Line+r.split
 	}
 	r.columns = r.quoted.FieldsPerRecord

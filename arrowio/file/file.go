@@ -106,7 +106,7 @@ func batchRows(columns int) int { return min(max(batchValues/max(columns, 1), 64
 type source interface {
 	schema() *arrow.Schema
 	next() (arrow.Record, error) // io.EOF at the end
-	count() int64                // rows, as the file says
+	count() int64                // rows, by the metadata of the file
 	close() error
 }
 
@@ -201,7 +201,7 @@ func (how Options) NewReader(in io.Reader, name string) (*Reader, error) {
 	b := bufio.NewReaderSize(in, 1<<16)
 	head, _ := b.Peek(4) // the read reports an error
 	if f, _ := recognise(head); f != arrowStream {
-		head, _ = b.Peek(512) // text is told by more bytes; a stream may not have them yet
+		head, _ = b.Peek(512) // more bytes are needed to recognise text; a stream may not have them yet
 	}
 	f, found := recognise(head)
 	if how.Format != "" && len(head) > 0 {
@@ -315,8 +315,8 @@ func (r *Reader) Indexes() (columns []string) {
 	return nil
 }
 
-// NotNumeric returns why a column of a CSV file is text: its first value that is not a number, with its line. Doubtful
-// means that the column was perhaps meant as numbers: it has some, or no values at all. Why is "" for other columns and
+// NotNumeric returns why a column of a CSV file is text: its first value that is not a number, with its line. doubtful
+// reports whether the column may be meant as numbers: it has some, or no values. why is "" for other columns and
 // formats.
 func (r *Reader) NotNumeric(column string) (why string, doubtful bool) {
 	t := r.why[column]
@@ -328,7 +328,7 @@ type textColumn struct {
 	doubtful bool
 }
 
-// Rows returns how many rows a CSV or Parquet file has, as it says; 0 for other formats, which do not.
+// Rows returns how many rows a CSV or Parquet file declares; 0 for other formats, which declare none.
 func (r *Reader) Rows() int64 {
 	if r.records == nil {
 		return 0
@@ -520,7 +520,7 @@ func (w *Writer) Discard() {
 	}
 }
 
-// looksLike returns an error if the content clearly has another format than the file name says.
+// looksLike returns an error if the content clearly has another format than the file name.
 func looksLike(file *os.File, path string, want formatName) error {
 	head := headOf(file)
 	switch is, marked := recognise(head); {
@@ -560,7 +560,7 @@ func headOf(file *os.File) []byte {
 	return head[:n]
 }
 
-// contents says how a file of each format that its first bytes show should be named.
+// contents is how to name a file of each format that is recognised by its first bytes.
 var contents = map[formatName]string{
 	arrowFile:     "an Arrow IPC file: name it .arrow",
 	parquetFormat: "Parquet: name it .parquet",
@@ -568,7 +568,7 @@ var contents = map[formatName]string{
 	csvGzip:       "gzip: name it .csv.gz if it holds CSV, else unpack it",
 }
 
-// mark is how a web page or another document of tags begins.
+// mark matches the beginning of a web page or of another document of tags.
 var mark = regexp.MustCompile(`^(?i:\x{feff}?\s*<(!DOCTYPE|html|\?xml|table)\b)`)
 
 // CheckContent returns an error if the first bytes of a file are a web page or a Git LFS pointer instead of data.

@@ -379,8 +379,8 @@ func (fs *frames) next() ([]byte, error) {
 	}
 }
 
-// size is the size of a message with a batch of n bytes. It is called for each dictionary, of which a stream may have
-// as many as fit into the limit.
+// size is the size of a message with a batch of n bytes. It is called for each dictionary, and a stream
+// may have thousands of them.
 func (fs *frames) size(n int) int64 { return int64(n + len(fs.head) + fs.held + len(endOfStream)) }
 
 func (fs *frames) close() error {

@@ -9,7 +9,7 @@ import (
 
 // Options configure how a file is read.
 type Options struct {
-	Format    string   // one of FormatNames; "": the suffix of a path says it, or the first bytes of standard input
+	Format    string   // one of FormatNames; "": it is that of the path's suffix, or of the first bytes of standard input
 	Delimiter rune     // between fields of CSV; 0: a tab for .tsv, else detected from the header line
 	NoHeader  bool     // the first line of CSV is a row; the columns are named x0, x1, ...
 	Decimal   rune     // decimal mark of CSV numbers; 0: a point

@@ -203,7 +203,7 @@ func as(t arrow.DataType, column arrow.Array) arrow.Array {
 
 func (p *parts) close() error { return p.current.Close() }
 
-// Place returns the file of a row, from 1, of all that were read, and the number of the row in that file.
+// Place returns the file of row number row of all files, from 1, and its number in that file.
 func (r *Reader) Place(row int) (path string, at int) {
 	p, ok := r.records.(*parts)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Error says why a message, or a row of it, cannot be used. Code and sentence are sent in the headers of a dead letter.
+// Error is why a message, or a row of it, cannot be used. Code and sentence are sent in the headers of a dead letter.
 // errors.Is finds the code: errors.Is(err, wire.SchemaChanged).
 type Error struct {
 	Code   Code

@@ -117,7 +117,7 @@ func printListed(out *report.Output, lines []registry.Listed) error {
 	return t.Flush()
 }
 
-// epochText is an epoch, with the first of those that are recorded as one with it, or that it may be comparable with.
+// epochText is an epoch, and the first epoch that is recorded as one with it or may be comparable with it.
 func epochText(epoch, sameAs, undecided int) string {
 	switch {
 	case sameAs > 0:

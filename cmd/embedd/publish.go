@@ -510,11 +510,11 @@ type lateLabels struct {
 	key, label string
 	delay      int
 	rows       int64 // rows sent, the keys if the file has no key column
-	waiting    []delayed
+	waiting    []dueLabels
 }
 
-// delayed is a message of labels that is due after a number of rows.
-type delayed struct {
+// dueLabels is a message of labels that is sent after a number of rows.
+type dueLabels struct {
 	body []byte
 	rows int
 	due  int64
@@ -547,7 +547,7 @@ func (a *lateLabels) split(rec arrow.Record) (arrow.Record, error) {
 		return nil, fmt.Errorf("late labels: %w", err)
 	}
 	a.rows += n
-	a.waiting = append(a.waiting, delayed{body, int(n), a.rows + int64(a.delay)})
+	a.waiting = append(a.waiting, dueLabels{body, int(n), a.rows + int64(a.delay)})
 	return rest, nil
 }
 

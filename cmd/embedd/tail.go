@@ -150,7 +150,7 @@ func (m *message) format(data []byte) wire.Format {
 	return wire.FormatArrow
 }
 
-// readText is read for text.
+// readText is read for JSON, NDJSON and CSV.
 func (m *message) readText(data []byte, f wire.Format, most int) error {
 	d, err := arrowio.NewDecoder(arrowio.Spec{Format: f})
 	if err != nil {

@@ -139,14 +139,14 @@ func streamed(ctx context.Context, d *model.Data, dim int) (*model.Model, error)
 	return live.Model, nil
 }
 
-// way makes vectors shorter.
-type way struct {
+// shortener makes vectors shorter.
+type shortener struct {
 	name  string
 	short func(d *model.Data) ([]float64, error)
 	dim   int
 }
 
-// quality is how useful the vectors of a way are, in %.
+// quality is how useful the vectors of a shortener are, in %.
 type quality struct {
 	same    float64 // rows of the query's section among the ten nearest by cosine
 	nearest float64 // queries whose section is the most frequent one among the ten nearest
@@ -154,10 +154,10 @@ type quality struct {
 }
 
 // raw are the vectors as they are.
-var raw = way{"raw vectors", func(d *model.Data) ([]float64, error) { return d.X, nil }, width}
+var raw = shortener{"raw vectors", func(d *model.Data) ([]float64, error) { return d.X, nil }, width}
 
-// waysTo are the ways to vectors of dim numbers; the first is embedd.
-func waysTo(ctx context.Context, learned *model.Data, dim int) []way {
+// shortenersTo make vectors of dim numbers; the first is embedd.
+func shortenersTo(ctx context.Context, learned *model.Data, dim int) []shortener {
 	fitted := func(fit func() (*model.Model, error)) func(*model.Data) ([]float64, error) {
 		fitOnce := sync.OnceValues(fit)
 		return func(d *model.Data) ([]float64, error) {
@@ -172,7 +172,7 @@ func waysTo(ctx context.Context, learned *model.Data, dim int) []way {
 	for i := range random {
 		random[i] = r.NormFloat64()
 	}
-	return []way{
+	return []shortener{
 		{"embedd", fitted(func() (*model.Model, error) { return streamed(ctx, learned, dim) }), dim},
 		{"PCA", fitted(func() (*model.Model, error) {
 			return fit.Fit(ctx, learned, fit.Config{Method: "pca", Dim: dim, Scale: model.ScaleNone})
@@ -242,8 +242,8 @@ func retrieval(index, queries []float64, dim int, indexY, queryY []int, classes 
 	return 100 * same / n, 100 * right / n
 }
 
-// measure scores the vectors of a way.
-func (w way) measure(index, queries *model.Data) (q quality, err error) {
+// measure scores the vectors of a shortener.
+func (w shortener) measure(index, queries *model.Data) (q quality, err error) {
 	ref, err := w.short(index)
 	if err != nil {
 		return q, err
@@ -264,7 +264,7 @@ func (w way) measure(index, queries *model.Data) (q quality, err error) {
 }
 
 // line is the row of the table.
-func (w way) line(q quality) string {
+func (w shortener) line(q quality) string {
 	return fmt.Sprintf("| %s | %d | %d | %.1f | %.1f | %.1f |", w.name, w.dim, 4*w.dim, q.same, q.nearest, q.linear)
 }
 
@@ -279,9 +279,9 @@ func run(ctx context.Context, out io.Writer, file string) error {
 	}
 	fmt.Fprintln(out, "| vectors | numbers | bytes | same section among 10 nearest % | 10-NN % | linear % |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|")
-	all := []way{raw}
+	all := []shortener{raw}
 	for _, dim := range dims {
-		all = append(all, waysTo(ctx, learned, dim)...)
+		all = append(all, shortenersTo(ctx, learned, dim)...)
 	}
 	curves := map[string]plotter.XYs{}
 	for _, w := range all {

@@ -21,7 +21,7 @@ func TestPageHasWhatIsPrinted(t *testing.T) {
 	if learned.N+index.N+queries.N != len(vectors)/2/width || len(index.Classes) != 12 {
 		t.Fatalf("%d, %d and %d rows of %d classes", learned.N, index.N, queries.N, len(index.Classes))
 	}
-	for _, w := range append(waysTo(t.Context(), learned, 16), raw) {
+	for _, w := range append(shortenersTo(t.Context(), learned, 16), raw) {
 		if w.name == "embedd" && !testsize.Long() {
 			continue
 		}

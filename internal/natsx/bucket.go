@@ -33,7 +33,7 @@ type Bucket struct {
 	prefix string                      // of the subjects of keys, with the route into the JetStream domain
 	create func(context.Context) error // if it was deleted; nil: not
 	direct bool                        // Get reads by subject, at any replica
-	mirror bool                        // what earlier versions wrote has no header that tells it from answers
+	mirror bool                        // entries of earlier versions have no header that distinguishes them from answers
 
 	announces atomic.Bool  // see AnnounceChanges
 	receiver  *Receiver    // of announcements
@@ -334,10 +334,8 @@ func PublishExpecting(ctx context.Context, js jetstream.JetStream, msg *nats.Msg
 // ConflictError is ErrConflict for the server's error that a subject was not at its expected last sequence, and any
 // other error as it is.
 func ConflictError(err error) error {
-	var api *jetstream.APIError
-	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) &&
-		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+	if errors.Is(err, jetstream.ErrKeyExists) || HasErrorCode(err, jetstream.JSErrCodeStreamWrongLastSequence) ||
+		HasErrorCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 		return ErrConflict
 	}
 	return err

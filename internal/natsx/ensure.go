@@ -84,7 +84,7 @@ func AwaitStream(ctx context.Context, js jetstream.JetStream, name string) (jets
 	return Await(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, name) })
 }
 
-// IsNotFound reports whether the server says that a stream or bucket does not exist.
+// IsNotFound reports whether an error of the server is that a stream or bucket does not exist.
 func IsNotFound(err error) bool {
 	return errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ReaderNames are the names of the consumers of readers that are not the daemon. They are few and fixed so that a
+// ReaderNames are the consumer names of readers other than the daemon. They are few and fixed so that a
 // permission can name each: one with a wildcard would include the durable consumers of the stream, and their messages.
 // No pipeline's consumer has such a name.
 var ReaderNames = []string{"embedd-reader-1", "embedd-reader-2", "embedd-reader-3", "embedd-reader-4"}

@@ -44,8 +44,7 @@ func ExplainPublishError(err error, subject string) error {
 	return err
 }
 
-// ExplainRequestError says what a request was about (as in "about stream x"), and what to look at if it was not
-// answered.
+// ExplainRequestError adds what a request was about (as in "about stream x"), and what to check if it was not answered.
 func ExplainRequestError(err error, about string) error {
 	if errors.Is(err, ErrPermissionDenied) {
 		return err

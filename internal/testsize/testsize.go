@@ -1,5 +1,5 @@
-// Package testsize says how much a test should do, by two environment variables. Without either, tests run their short
-// form.
+// Package testsize defines how much a test should do, by two environment variables. Without either, tests run their
+// short form.
 package testsize
 
 import (

@@ -56,7 +56,7 @@ func (e *Event) Fatalf(format string, args ...any) {
 }
 
 // Replay runs each file that matches pattern as a separate test. begin makes what the events act on, and returns what
-// takes one event and says what came of it.
+// takes one event and reports the result.
 func Replay(t *testing.T, pattern string, begin func() func(*Event) string) {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {

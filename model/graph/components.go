@@ -196,7 +196,7 @@ func (nb *Neighbors) Connect(ctx context.Context, x *mat.Dense, repair Repair) (
 
 // Connect returns weights whose graph is connected, and the edges added or strengthened. The weight of such an edge is
 // the largest of weight (nil: 0), its previous weight and the median positive weight (1 if there is none), so that it
-// connects as well as an edge that was there. x are the rows that the weights are of.
+// connects as well as an edge that was there. x are the rows of the weights.
 func (a *Matrix) Connect(ctx context.Context, x *mat.Dense, repair Repair, weight Weight) (*Matrix, []Edge, error) {
 	edges, err := repairEdges(ctx, x, a.Components(), repair)
 	if err != nil || len(edges) == 0 {

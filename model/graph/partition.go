@@ -40,7 +40,7 @@ func Partition(ctx context.Context, x *mat.Dense, k, limit int) ([][]int, error)
 	if err != nil {
 		return nil, err
 	}
-	d := &division{nb: nb, geodesic: geodesic, ratio: ratios(x, geodesic), free: make([]bool, n)}
+	d := &splitter{nb: nb, geodesic: geodesic, ratio: ratios(x, geodesic), free: make([]bool, n)}
 	// The authors' order, for ties between sizes: the two new patches first, then the others.
 	level, score := [][]int{all}, []float64{d.mean(all)}
 	best, distance := level, math.Abs(score[0]-1)
@@ -110,32 +110,32 @@ func ratios(x *mat.Dense, geodesic *mat.SymDense) *mat.SymDense {
 	return out
 }
 
-// division is the state of splitting a patch.
-type division struct {
+// splitter splits patches.
+type splitter struct {
 	nb              *Neighbors
 	geodesic, ratio *mat.SymDense
-	free            []bool // rows of the patch that have no side yet
+	free            []bool // rows of the patch that are in no part yet
 }
 
-func (d *division) mean(rows []int) float64 {
-	s := side{d: d}
+func (d *splitter) mean(rows []int) float64 {
+	s := growingPatch{d: d}
 	for _, i := range rows {
 		s.add(i)
 	}
 	return s.score()
 }
 
-// side is one of the two growing patches.
-type side struct {
-	d     *division
+// growingPatch is one of the two growing patches.
+type growingPatch struct {
+	d     *splitter
 	rows  []int
 	sum   float64 // of the ratios over all ordered pairs
 	reach []bool  // rows in the list of one of its rows
 }
 
-func (s *side) score() float64 { return s.sum / float64(len(s.rows)*len(s.rows)) }
+func (s *growingPatch) score() float64 { return s.sum / float64(len(s.rows)*len(s.rows)) }
 
-func (s *side) add(i int) {
+func (s *growingPatch) add(i int) {
 	s.sum++
 	for _, j := range s.rows {
 		s.sum += 2 * s.d.ratio.At(i, j)
@@ -150,8 +150,8 @@ func (s *side) add(i int) {
 	}
 }
 
-// split grows two sides from the two rows farthest apart, each by the neighbours of its rows.
-func (d *division) split(rows []int) (l, r *side) {
+// split grows two patches from the two rows farthest apart, each by the neighbours of its rows.
+func (d *splitter) split(rows []int) (l, r *growingPatch) {
 	slices.Sort(rows)
 	first, second, far := rows[0], rows[1], math.Inf(-1)
 	for a, i := range rows {
@@ -162,8 +162,8 @@ func (d *division) split(rows []int) (l, r *side) {
 			}
 		}
 	}
-	l = &side{d: d, reach: make([]bool, len(d.free))}
-	r = &side{d: d, reach: make([]bool, len(d.free))}
+	l = &growingPatch{d: d, reach: make([]bool, len(d.free))}
+	r = &growingPatch{d: d, reach: make([]bool, len(d.free))}
 	r.add(first)
 	l.add(second)
 	for {
@@ -175,9 +175,9 @@ func (d *division) split(rows []int) (l, r *side) {
 	}
 }
 
-// grow is one round: every free row within reach of a side is assigned to one.
-func (d *division) grow(l, r *side, rows []int) {
-	candidates := func(s *side) (out []int) {
+// grow is one round: every free row within reach of a patch is assigned to one.
+func (d *splitter) grow(l, r *growingPatch, rows []int) {
+	candidates := func(s *growingPatch) (out []int) {
 		for _, i := range rows {
 			if s.reach[i] {
 				out = append(out, i)
@@ -231,9 +231,9 @@ func (d *division) grow(l, r *side, rows []int) {
 	}
 }
 
-// accompany adds the nearest free row along the manifold to a side of one row that no free row is a neighbour of, so
+// accompany adds the nearest free row along the manifold to a patch of one row that no free row is a neighbour of, so
 // that an outlier is not a patch by itself.
-func (d *division) accompany(s *side, rows []int) {
+func (d *splitter) accompany(s *growingPatch, rows []int) {
 	if len(s.rows) > 1 {
 		return
 	}

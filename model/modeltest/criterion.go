@@ -159,7 +159,7 @@ func span(t testing.TB, x *mat.Dense) *mat.Dense {
 	return mat.DenseCopyOf(v.Slice(0, m, 0, rank))
 }
 
-// CheckRatio checks the columns a of a map that is not that of a model, such as the map of one class: a'Da = I, and
+// CheckRatio checks the columns a of a map that no model has, such as the map of one class: a'Da = I, and
 // tr(a'Na) is the largest possible.
 func CheckRatio(t *testing.T, numerator, denominator *mat.SymDense, a *mat.Dense) {
 	t.Helper()

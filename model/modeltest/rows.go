@@ -37,7 +37,7 @@ func clouds(seed uint64, n, m int, rare bool) *model.Data {
 	return d
 }
 
-// duplicated draws rows of which some are equal.
+// duplicated draws rows, some of them equal.
 func duplicated(seed uint64) *model.Data {
 	d := clouds(seed, 45, 5, false)
 	for i := 0; i+3 < d.N; i += 5 {

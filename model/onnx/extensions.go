@@ -6,7 +6,7 @@ import (
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
-// maxUnrolled bounds the neighbours of a row, for each of which a graph has nodes.
+// maxUnrolled bounds the neighbours of a row: a graph has nodes for each of them.
 const maxUnrolled = 256
 
 // neighbours are the k rows of the fit that are nearest to each z.

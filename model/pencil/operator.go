@@ -31,21 +31,21 @@ type Entries interface {
 // Dense is a dense symmetric matrix as an operator that exposes its rows. It copies s: 8 n^2 bytes.
 func Dense(s mat.Symmetric) Entries {
 	n := s.SymmetricDim()
-	a := &dense{a: mat.NewDense(n, n, nil), columns: linalg.Range(n)}
+	a := &denseOperator{a: mat.NewDense(n, n, nil), columns: linalg.Range(n)}
 	a.a.Copy(s)
 	return a
 }
 
-type dense struct {
+type denseOperator struct {
 	a       *mat.Dense
 	columns []int
 }
 
-func (d *dense) Order() int { return len(d.columns) }
+func (d *denseOperator) Order() int { return len(d.columns) }
 
-func (d *dense) Row(i int) ([]int, []float64) { return d.columns, d.a.RawRowView(i) }
+func (d *denseOperator) Row(i int) ([]int, []float64) { return d.columns, d.a.RawRowView(i) }
 
-func (d *dense) Apply(ctx context.Context, dst, x *mat.Dense) {
+func (d *denseOperator) Apply(ctx context.Context, dst, x *mat.Dense) {
 	n, b := x.Dims()
 	rows := mat.DenseCopyOf(x.T())
 	// A panel of rows stays in the cache for all b products.

@@ -65,11 +65,11 @@ func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) 
 	}
 	p := &partial{ctx: ctx, m: m, n: n, end: end, d: d, free: free, null: null}
 	p.checkKnown()
-	ways := p.ways()
+	algorithms := p.algorithms()
 	if n <= fullOrder {
-		ways = append(ways, way{"full", p.full})
+		algorithms = append(algorithms, algorithm{"full", p.full})
 	}
-	return p.find(ways)
+	return p.find(algorithms)
 }
 
 // partial is one call of Partial.
@@ -88,25 +88,25 @@ type partial struct {
 	notes    []string
 }
 
-// way is one algorithm for the wanted pairs.
-type way struct {
+// algorithm is one way to compute the wanted pairs.
+type algorithm struct {
 	name string
 	run  func() *Part
 }
 
 // try runs the algorithm and returns the error that it fails with.
-func (w way) try() (_ *Part, err error) {
+func (a algorithm) try() (_ *Part, err error) {
 	defer fail.Catch(&err)
-	return w.run(), nil
+	return a.run(), nil
 }
 
-// ways are the algorithms other than a full decomposition, in the order of their cost.
-func (p *partial) ways() []way {
+// algorithms are those other than a full decomposition, in the order of their cost.
+func (p *partial) algorithms() []algorithm {
 	if p.free < krylovOrder(p.d, blockSize(p.d)) {
 		return nil
 	}
-	direct := func(limit int) way {
-		return way{"products", func() *Part { return p.direct(limit) }}
+	direct := func(limit int) algorithm {
+		return algorithm{"products", func() *Part { return p.direct(limit) }}
 	}
 	limit := 2 * p.n
 	if p.brief {
@@ -115,25 +115,25 @@ func (p *partial) ways() []way {
 	alone := direct(limit)
 	rows, ok := p.m.(Entries)
 	if !ok || p.end == Max {
-		return []way{alone}
+		return []algorithm{alone}
 	}
 	env := newEnvelope(p.ctx, rows)
-	inverse := way{"inverse", func() *Part { return p.inverse(rows, env) }}
+	inverse := algorithm{"inverse", func() *Part { return p.inverse(rows, env) }}
 	switch {
 	case env.flops() <= cheapFactor:
-		return []way{inverse, alone}
+		return []algorithm{inverse, alone}
 	case env.bytes() <= FactorBytes:
-		return []way{direct(p.budget(rows, env)), inverse}
+		return []algorithm{direct(p.budget(rows, env)), inverse}
 	}
 	p.notes = append(p.notes, fmt.Sprintf("inverse: a factor of order %d would take %.0f MB, more than %d", p.n,
 		env.bytes()/1e6, FactorBytes/1000000))
-	return []way{alone}
+	return []algorithm{alone}
 }
 
 // find tries the algorithms in turn.
-func (p *partial) find(ways []way) (*Part, error) {
-	for _, w := range ways {
-		part, err := w.try()
+func (p *partial) find(algorithms []algorithm) (*Part, error) {
+	for _, a := range algorithms {
+		part, err := a.try()
 		if err == nil {
 			part.Notes, part.Products = p.notes, p.products
 			return part, nil
@@ -144,7 +144,7 @@ func (p *partial) find(ways []way) (*Part, error) {
 		if !errors.Is(err, errShort) && !errors.Is(err, ErrNotDefinite) {
 			return nil, err
 		}
-		p.notes = append(p.notes, fmt.Sprintf("%s: %v", w.name, err))
+		p.notes = append(p.notes, fmt.Sprintf("%s: %v", a.name, err))
 	}
 	fix := "give a smaller dimension"
 	if p.n > fullOrder {
@@ -285,7 +285,7 @@ func few(ctx context.Context, s *mat.SymDense, end End, d int) *Part {
 		return nil
 	}
 	p := &partial{ctx: ctx, m: Dense(s), n: n, end: end, d: d, free: n, brief: true}
-	part, err := p.find(p.ways())
+	part, err := p.find(p.algorithms())
 	if err != nil {
 		return nil // the full decomposition reports what is wrong with s
 	}

@@ -152,7 +152,7 @@ func (e *envelope) bytes() (sum float64) {
 	return sum
 }
 
-// flops is the work to compute it.
+// flops is the number of operations to compute the factor.
 func (e *envelope) flops() (sum float64) {
 	const cube = 2 * square * square * square // of a product of two squares
 	// One product for each pair, and for each with itself.

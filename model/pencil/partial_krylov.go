@@ -152,7 +152,7 @@ func residuals(rest, s *mat.Dense, have int) []float64 {
 	return norms
 }
 
-// settled reports whether all but the last of want pairs have converged, relative to the distance to the last, and
+// settled reports whether the first want-1 pairs have converged, relative to their distance from the last one, and
 // their worst residual.
 func (k *krylov) settled(values, residual []float64, want int, largest float64) (bool, float64) {
 	outside := values[want-1]

@@ -114,7 +114,7 @@ func (r *reduced) vectors(values []float64) *mat.Dense {
 	count := len(values)
 	rng := rand.New(rand.NewPCG(uint64(r.n), 0x2545f4914f6cdd1d)) // seeded by the order only
 	v := mat.NewDense(count, r.n, nil)
-	f := newShifted(r.n)
+	f := newShiftedFactor(r.n)
 	group, shift := 0, 0.0
 	for i := range count {
 		value := values[i]
@@ -210,20 +210,20 @@ func (r *reduced) rotate(v *mat.Dense) {
 	}
 }
 
-// shifted is T - value I as LU with row exchanges.
-type shifted struct {
+// shiftedFactor is T - value I as LU with row exchanges.
+type shiftedFactor struct {
 	u0, u1, u2 []float64 // U: the diagonal and the two next to it
 	l          []float64
 	swapped    []bool
 }
 
-func newShifted(n int) *shifted {
+func newShiftedFactor(n int) *shiftedFactor {
 	room := make([]float64, 4*n)
-	return &shifted{u0: room[:n], u1: room[n : 2*n], u2: room[2*n : 3*n], l: room[3*n:], swapped: make([]bool, n)}
+	return &shiftedFactor{u0: room[:n], u1: room[n : 2*n], u2: room[2*n : 3*n], l: room[3*n:], swapped: make([]bool, n)}
 }
 
 // factor replaces pivots smaller than tiny by tiny.
-func (f *shifted) factor(diag, next []float64, value, tiny float64) {
+func (f *shiftedFactor) factor(diag, next []float64, value, tiny float64) {
 	n := len(diag)
 	u0, u1 := diag[0]-value, 0.0
 	if n > 1 {
@@ -253,8 +253,8 @@ func (f *shifted) factor(diag, next []float64, value, tiny float64) {
 	f.u0[n-1] = u0
 }
 
-// solve solves for x, in place.
-func (f *shifted) solve(x []float64) {
+// solve solves a system whose right side is x, in place.
+func (f *shiftedFactor) solve(x []float64) {
 	n := len(x)
 	for i := range n - 1 {
 		if f.swapped[i] {

@@ -27,7 +27,7 @@ func TestWaysByTheirCost(t *testing.T) {
 		n := c.m.Order()
 		p := &partial{ctx: t.Context(), m: c.m, n: n, end: c.end, d: d, free: n}
 		var names []string
-		for _, w := range p.ways() {
+		for _, w := range p.algorithms() {
 			names = append(names, w.name)
 		}
 		if got := strings.Join(names, " "); got != c.want {
@@ -57,7 +57,7 @@ func TestWaysGiveUp(t *testing.T) {
 		if brief {
 			limit = n
 		}
-		ways := p.ways()
+		ways := p.algorithms()
 		_, err := ways[len(ways)-1].try()
 		var count int
 		if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// Nulls says what happens to rows with a null, NaN or infinite feature.
+// Nulls is what happens to rows with a null, NaN or infinite feature.
 type Nulls string
 
 // The policies for missing features.
@@ -20,7 +20,7 @@ const (
 	NullsSkip   Nulls = "skip"   // the row is left out and counted
 )
 
-// Until says what happens to messages before a first model exists.
+// Until is what happens to messages before a first model exists.
 type Until string
 
 // The policies before a first model.
@@ -30,7 +30,7 @@ const (
 	UntilSkip Until = "skip" // messages are acknowledged without output, and counted
 )
 
-// Balance says which row leaves a full window.
+// Balance selects the row that leaves a full window.
 type Balance string
 
 // The policies for a full window.
@@ -56,7 +56,7 @@ type Quota struct {
 	Share float64 // default 0.5
 }
 
-// QuotaBy says what identifies a source.
+// QuotaBy is what identifies a source.
 type QuotaBy string
 
 const (
@@ -65,7 +65,7 @@ const (
 	QuotaKey     QuotaBy = "key"     // the key of a row
 )
 
-// Align says how the outputs of a new model are aligned to those of the live one; see [model.Align].
+// Align is how the outputs of a new model are aligned to those of the live one; see [model.Align].
 type Align string
 
 // The kinds of alignment.
@@ -83,7 +83,7 @@ type Every struct {
 	Period time.Duration
 }
 
-// Gate says how much evidence a candidate needs before it goes live: e-values of sequential tests against the live
+// Gate is how much evidence a candidate needs before it goes live: e-values of sequential tests against the live
 // model on rows that neither has seen. A threshold of +Inf is never reached.
 type Gate struct {
 	// Evidence is required that a candidate is better. Default 1000: one that is not passes about once in as many tries.
@@ -97,7 +97,7 @@ type Gate struct {
 	NeverFirst                    bool // no first model goes live: only one that Adopt brings does
 }
 
-// Training says when and from what a model is fitted, and when it goes live.
+// Training configures when and from what a model is fitted, and when it goes live.
 type Training struct {
 	Window  Window
 	Every   Every
@@ -148,12 +148,12 @@ type Config struct {
 	Fixed *model.Model
 	// Resume is the model that was live before a restart. Rows that it has seen fill the window and are not scored.
 	Resume *Live
-	// Standby says that another process fits models for this stream. This stage learns rows, but fits nothing.
+	// Standby means that another process fits models for this stream. This stage learns rows, but fits nothing.
 	Standby bool
 	// Epochs is the highest epoch that the pipeline has ever had. The first model begins the next one.
 	Epochs int
 
-	// StoreContract, if set, saves the contract that was counted and returns the one that is stored: the same, or another
+	// StoreContract, if set, stores the counted contract and returns the stored one: the same, or another
 	// if another process was first. If it fails, it is called again. The learning worker calls it, never under a lock.
 	StoreContract func(ctx context.Context, c *arrowio.Contract) (*arrowio.Contract, error)
 	// Store, if set, saves a model before it goes live and returns its version. If it fails, the model does not go
@@ -167,7 +167,7 @@ type Config struct {
 	// Undecided say what is known now. If it fails, it is called again at a later checkpoint. The learning worker calls
 	// it, never under a lock.
 	SettleEpoch func(ctx context.Context, l *Live) error
-	// Source, if set, says where rows came from. It becomes part of the model's note.
+	// Source, if set, is where rows came from. It becomes part of the model's note.
 	Source map[string]string
 	// Observe, if set, receives the outcome of every fit, after the live model has changed.
 	Observe func(Outcome)

@@ -36,8 +36,8 @@ type Live struct {
 	State []byte // the newest checkpoint that Config.Store or Config.Checkpoint received, for Config.Resume
 }
 
-// Metadata returns what every output says about its model, in headers and in the metadata of its schema, in the order
-// in which it is written.
+// Metadata returns what every output carries about its model, in headers and in the metadata of its schema, in the
+// order in which it is written.
 func (l *Live) Metadata() []wire.Pair {
 	pairs := []wire.Pair{
 		wire.VersionPair(),
@@ -258,7 +258,7 @@ type Status struct {
 	// held-out rows. Chance is the accuracy that independent labels would have. Without labels it is the share of
 	// variance that the outputs keep. NaN before there is any.
 	Accuracy, Chance float64
-	Scored           int // rows that Accuracy is of
+	Scored           int // rows that Accuracy was measured on
 	// HeldOut is the share of held-out rows of the window that the live model had right when they last judged a candidate
 	// against it, which happens where labels come in runs. NaN: they judged none.
 	HeldOut float64

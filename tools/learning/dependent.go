@@ -205,7 +205,7 @@ func widths(results []*trial.Result) string {
 	return strings.Trim(fmt.Sprint(all), "[]")
 }
 
-// sameAs says with which epoch an epoch is recorded as one, "" if with none.
+// sameAs names the epoch with which an epoch is recorded as one, "" if there is none.
 func sameAs(r *trial.Result, epoch int) string {
 	if first := r.SameAs[epoch]; first > 0 {
 		return fmt.Sprint(" (same as ", first, ")")

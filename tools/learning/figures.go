@@ -77,8 +77,8 @@ func (s stream) spans(rows int) (early, settled []span) {
 	return early, settled
 }
 
-// reach has the accuracies of the three models in the rows after changes.
-type reach struct {
+// accuracies has the accuracies of the three models in the rows after changes.
+type accuracies struct {
 	Frozen spread `json:"frozen"`
 	Live   spread `json:"live"`
 	Oracle spread `json:"oracle"`
@@ -88,10 +88,10 @@ type reach struct {
 
 // figures are the results of the runs of a stream.
 type figures struct {
-	Name    string `json:"name"`
-	Early   reach  `json:"early"`
-	Settled reach  `json:"settled"`
-	Loss    spread `json:"loss"` // the worst of each run, compared with the model that was live at the last change
+	Name    string     `json:"name"`
+	Early   accuracies `json:"early"`
+	Settled accuracies `json:"settled"`
+	Loss    spread     `json:"loss"` // the worst of each run, compared with the model that was live at the last change
 
 	Promotions     spread `json:"promotions"`
 	LatePromotions spread `json:"late_promotions"` // after the first quarter
@@ -121,8 +121,8 @@ const fullWindow = 20_000
 // summarise computes the figures of the runs of a stream.
 func summarise(s stream, runs []run) *figures {
 	f := &figures{Name: s.Name, Runs: runs, stream: s, Worst: none}
-	f.Early = f.reach(func(s stream, rows int) []span { early, _ := s.spans(rows); return early })
-	f.Settled = f.reach(func(s stream, rows int) []span { _, settled := s.spans(rows); return settled })
+	f.Early = f.accuracies(func(s stream, rows int) []span { early, _ := s.spans(rows); return early })
+	f.Settled = f.accuracies(func(s stream, rows int) []span { _, settled := s.spans(rows); return settled })
 	each := func(of func(run) figure) spread {
 		var values []figure
 		for _, r := range runs {
@@ -185,7 +185,7 @@ func summarise(s stream, runs []run) *figures {
 	return f
 }
 
-func (f *figures) reach(spans func(stream, int) []span) reach {
+func (f *figures) accuracies(spans func(stream, int) []span) accuracies {
 	each := func(of func(checkpoint) figure) spread {
 		var values []figure
 		for _, r := range f.Runs {
@@ -200,7 +200,7 @@ func (f *figures) reach(spans func(stream, int) []span) reach {
 		}
 		return over(values)
 	}
-	return reach{Frozen: each(frozen), Live: each(live), Oracle: each(best), Gap: each(gap), Level: each(level)}
+	return accuracies{Frozen: each(frozen), Live: each(live), Oracle: each(best), Gap: each(gap), Level: each(level)}
 }
 
 // greatest returns the largest of the figures that are not NaN.

@@ -107,7 +107,7 @@ the event.
 `, thousands(afterRows), thousands(soon), thousands(later))
 	for _, f := range all {
 		fmt.Fprintf(&b, "| %s |", f.Name)
-		for _, r := range []reach{f.Early, f.Settled} {
+		for _, r := range []accuracies{f.Early, f.Settled} {
 			fmt.Fprintf(&b, " %.1f | %.1f | %.1f | %s |", 100*r.Frozen.Mean, 100*r.Live.Mean, 100*r.Oracle.Mean,
 				points(r.Gap))
 		}

@@ -15,7 +15,7 @@ const (
 // stream is a stream of independent rows, and what is required on it.
 type stream struct {
 	streams.Stream
-	settle int     // rows after the end of an event from which on the learner is held to have recovered
+	settle int     // rows after the end of an event within which the stage must have recovered
 	slack  float64 // maximum difference from the oracle in the 5,000 rows after an event, in points
 }
 

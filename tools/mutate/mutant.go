@@ -27,7 +27,7 @@ type mutant struct {
 	From    string
 	To      string
 
-	number int // by which the test binary selects it
+	number int // that the test binary selects it by
 	file   *file
 	change edit
 	decl   ast.Node // *ast.FuncDecl, or the *ast.ValueSpec of a package-level constant or variable

@@ -29,8 +29,8 @@ type account struct {
 	models, epochs int      // rows in outputs
 }
 
-// fate is what is known of one input.
-type fate struct {
+// inputState is what the streams have of one input.
+type inputState struct {
 	bad           bool
 	ids           []int64
 	answers, dead int
@@ -38,9 +38,9 @@ type fate struct {
 
 // account reads the three streams from beginning to end.
 func (w *world) account(ctx context.Context) (*account, error) {
-	a, all := &account{}, map[uint64]*fate{}
+	a, all := &account{}, map[uint64]*inputState{}
 	err := w.each(ctx, inputs, input, func(seq uint64, h nats.Header, body []byte) error {
-		f := &fate{bad: h.Get(headerKind) == bad}
+		f := &inputState{bad: h.Get(headerKind) == bad}
 		a.inputs++
 		if f.bad {
 			a.bad++
@@ -112,7 +112,7 @@ func (w *world) account(ctx context.Context) (*account, error) {
 }
 
 // source returns the input that an answer names.
-func source(h nats.Header, all map[uint64]*fate) *fate {
+func source(h nats.Header, all map[uint64]*inputState) *inputState {
 	_, text, _ := strings.Cut(h.Get(wire.HeaderSource), ":")
 	seq, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

@@ -117,7 +117,7 @@ func (o options) run(ctx context.Context, out io.Writer) (err error) {
 	if err := w.settle(ctx, 5*time.Minute); err != nil {
 		fmt.Fprintln(out, "not settled:", err)
 	}
-	watch.look(ctx)
+	watch.takeSample(ctx)
 	a, err := w.account(ctx)
 	if err != nil {
 		return err

@@ -12,16 +12,16 @@ import (
 
 // watch samples the daemon: memory, goroutines, files, the store, and the latency of answers.
 type watch struct {
-	world  *world
-	sender *sender
-	out    io.Writer
-	began  time.Time
-	at     uint64 // the last output that was read
-	looks  []look
+	world   *world
+	sender  *sender
+	out     io.Writer
+	began   time.Time
+	at      uint64 // the last output that was read
+	samples []sample
 }
 
-// look is one sample.
-type look struct {
+// sample is the state of the daemon at one time.
+type sample struct {
 	after          time.Duration
 	sent, answered uint64
 	lag            uint64
@@ -47,16 +47,16 @@ func (v *watch) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			v.look(context.WithoutCancel(ctx))
+			v.takeSample(context.WithoutCancel(ctx))
 		}
 	}
 }
 
-// look takes a sample and prints it. Values that cannot be read because of a fault are 0.
-func (v *watch) look(ctx context.Context) {
+// takeSample takes a sample and prints it. Values that cannot be read because of a fault are 0.
+func (v *watch) takeSample(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	l := look{after: time.Since(v.began), sent: uint64(v.sender.sent())}
+	l := sample{after: time.Since(v.began), sent: uint64(v.sender.sent())}
 	l.resident, l.most, l.files = v.world.daemon.usage()
 	m := metricsOf(ctx, v.world.http)
 	l.goroutines, l.heap = m["go_goroutines"], m["go_memstats_heap_inuse_bytes"]/(1<<20)
@@ -70,7 +70,7 @@ func (v *watch) look(ctx context.Context) {
 	if s, err := v.world.js.Stream(ctx, "OBJ_EMBEDD_MODELS"); err == nil {
 		l.store = float64(s.CachedInfo().State.Bytes) / (1 << 10)
 	}
-	v.looks = append(v.looks, l)
+	v.samples = append(v.samples, l)
 	fmt.Fprintln(v.out, l)
 }
 
@@ -97,7 +97,7 @@ func (v *watch) latency(ctx context.Context, s jetstream.Stream, last uint64) (p
 	return took[len(took)/2], took[len(took)*99/100]
 }
 
-func (l look) String() string {
+func (l sample) String() string {
 	return fmt.Sprintf("%6s: %7d sent %7d outputs %5d behind; %4.0f MiB (heap %3.0f), %3.0f goroutines, %2d files, "+
 		"store %.0f KiB; p50 %s p99 %s",
 		l.after.Round(time.Second), l.sent, l.answered, l.lag, l.resident, l.heap, l.goroutines, l.files, l.store,
@@ -106,12 +106,12 @@ func (l look) String() string {
 
 // table prints the run in ten parts: the median sample of each.
 func (v *watch) table() {
-	fmt.Fprint(v.out, "\nOver time, the middle of the looks of each tenth:\n\n| after | resident MiB | heap MiB | "+
+	fmt.Fprint(v.out, "\nOver time, the median of the samples of each tenth:\n\n| after | resident MiB | heap MiB | "+
 		"goroutines | files | store KiB | p50 ms | p99 ms |\n|---|---|---|---|---|---|---|---|\n")
-	parts := min(10, len(v.looks))
+	parts := min(10, len(v.samples))
 	for p := range parts {
-		part := v.looks[p*len(v.looks)/parts : (p+1)*len(v.looks)/parts]
-		middle := func(of func(look) float64) float64 {
+		part := v.samples[p*len(v.samples)/parts : (p+1)*len(v.samples)/parts]
+		middle := func(of func(sample) float64) float64 {
 			var values []float64
 			for _, l := range part {
 				if x := of(l); x > 0 {
@@ -127,10 +127,10 @@ func (v *watch) table() {
 		ms := func(d time.Duration) float64 { return d.Seconds() * 1e3 }
 		fmt.Fprintf(v.out, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.1f | %.1f |\n",
 			part[len(part)-1].after.Round(time.Second),
-			middle(func(l look) float64 { return l.resident }), middle(func(l look) float64 { return l.heap }),
-			middle(func(l look) float64 { return l.goroutines }),
-			middle(func(l look) float64 { return float64(l.files) }),
-			middle(func(l look) float64 { return l.store }),
-			middle(func(l look) float64 { return ms(l.p50) }), middle(func(l look) float64 { return ms(l.p99) }))
+			middle(func(l sample) float64 { return l.resident }), middle(func(l sample) float64 { return l.heap }),
+			middle(func(l sample) float64 { return l.goroutines }),
+			middle(func(l sample) float64 { return float64(l.files) }),
+			middle(func(l sample) float64 { return l.store }),
+			middle(func(l sample) float64 { return ms(l.p50) }), middle(func(l sample) float64 { return ms(l.p99) }))
 	}
 }

@@ -189,7 +189,7 @@ func (c *Chunk) nested(i int, rows int64, limits Limits, dicts []Chunk) *wire.Er
 	return nil
 }
 
-// childError rewrites an error about a row of child j as one about the row of field i that has it, if that is known.
+// childError turns an error about a row of child j into one about the row of field i that contains it, if it is known.
 func (c *Chunk) childError(e *wire.Error, i, j int) *wire.Error {
 	if e.Row < 0 {
 		return e

@@ -31,7 +31,7 @@ type Frame struct {
 
 const StreamHint = "publish one Arrow IPC stream a message (pyarrow.ipc.new_stream, ipc.NewWriter)"
 
-// notArrow returns an error that says what the bytes look like. Many senders do not know that Arrow IPC has two
+// notArrow returns an error that describes what the bytes look like. Many senders do not know that Arrow IPC has two
 // formats.
 func notArrow(msg []byte) *wire.Error {
 	e := wire.Errorf(wire.NotArrow, "the message does not begin with an Arrow IPC stream marker")
@@ -49,9 +49,8 @@ func notArrow(msg []byte) *wire.Error {
 	return e.WithHint(StreamHint)
 }
 
-// NextFrame returns the first frame of rest and what follows it. end is true at the end of the stream. first says that
-// rest is the beginning of a message: what is no Arrow stream then gets an error that says so. It panics with a
-// *wire.Error.
+// NextFrame returns the first frame of rest and what follows it. end is true at the end of the stream. first means that
+// rest is the beginning of a message: if it is no Arrow stream, the error explains that. It panics with a *wire.Error.
 func NextFrame(rest []byte, first bool) (_ Frame, tail []byte, end bool) {
 	if len(rest) == 0 && !first {
 		return Frame{}, nil, true // the end-of-stream mark is optional

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Kind says whether a text is a number in digits.
+// Kind is whether a text is a number in digits.
 type Kind uint8
 
 const (
@@ -109,7 +109,7 @@ func scaled(mantissa uint64, exponent int) (v float64, ok bool) {
 var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
 	1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// exponentOf reads an exponent such as e-12, 0 for an empty text. Beyond 10,000 it only says that it is large.
+// exponentOf reads an exponent such as e-12, 0 for an empty text. Beyond 10,000 the value is only known to be large.
 func exponentOf(s string) (exponent int, ok bool) {
 	if s == "" {
 		return 0, true

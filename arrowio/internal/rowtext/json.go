@@ -387,8 +387,8 @@ func (r *jsonReader) syntax(from int, err error) *wire.Error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return notJSON("the JSON ends early, after %d bytes", len(r.t.Data))
 	}
-	var s *jsontext.SyntacticError
-	if !errors.As(err, &s) {
+	s, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
 		return notJSON("%s", wire.Clip(err.Error()))
 	}
 	what := strings.TrimPrefix(s.Err.Error(), "jsontext: ")

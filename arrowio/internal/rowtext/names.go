@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A name is a field's name that was seen, and its column in the message that is being read.
+// A name is the name of a field, and its column in the current message.
 type name struct {
 	text    string
 	isPlain bool   // without a backslash, so that it is written as it is

@@ -17,7 +17,7 @@ const removed = "REMOVED"
 func Redacted(text []byte) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("the file is not YAML, so its secrets cannot be told from the rest: %w", err)
+		return nil, fmt.Errorf("the file is not YAML, so its secrets cannot be distinguished from the rest: %w", err)
 	}
 	redact(&doc, "")
 	return yaml.Marshal(&doc)

@@ -10,7 +10,7 @@ import (
 )
 
 // Starter is a starter configuration: one pipeline, and all other keys as comments with their defaults. It is valid.
-// name is the pipeline's; values are of its keys, such as schema.label, in place of those of the example.
+// name is the name of the pipeline; values are by key, such as schema.label, and replace those of the example.
 func Starter(name string, values map[string]string) []byte {
 	var b strings.Builder
 	b.WriteString("# Configuration of embedd. `embedd check` checks this file, `embedd run` serves it.\n" +

@@ -196,9 +196,9 @@ func isLogin(err error) bool {
 // passes reports whether another attempt at the first connection may succeed: no server listens yet, or it is starting.
 // Everything else is an error of the configuration.
 func passes(err error) bool {
-	var op *net.OpError
+	op, isNetwork := errors.AsType[*net.OpError](err)
 	return errors.Is(err, nats.ErrNoServers) || isSilence(err) ||
-		errors.As(err, &op) && (op.Op == "dial" || op.Op == "read" || op.Op == "write")
+		isNetwork && (op.Op == "dial" || op.Op == "read" || op.Op == "write")
 }
 
 // isSilence reports whether a port sent nothing, or too little, before it closed.

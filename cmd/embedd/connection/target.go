@@ -143,16 +143,16 @@ func (d *dialer) Dial(network, address string) (raw net.Conn, err error) {
 	d.conn.mu.Lock()
 	defer d.conn.mu.Unlock()
 	d.conn.raw = raw
-	return counted{raw, &d.conn.received}, nil
+	return countingConn{raw, &d.conn.received}, nil
 }
 
-// counted is a network connection that counts the bytes received.
-type counted struct {
+// countingConn is a network connection that counts the bytes received.
+type countingConn struct {
 	net.Conn
 	bytes *atomic.Uint64
 }
 
-func (c counted) Read(p []byte) (int, error) {
+func (c countingConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.bytes.Add(uint64(n))
 	return n, err

@@ -279,7 +279,7 @@ func (a *Access) forget(r *http.Request) {
 	a.mu.Unlock()
 }
 
-// mayNotOperate is the reason that a request that may read may not operate; "" if it may.
+// mayNotOperate returns why a request with read access may not change anything, "" if it may.
 func (a *Access) mayNotOperate() string {
 	c := a.config.Load()
 	switch {

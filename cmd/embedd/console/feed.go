@@ -38,14 +38,14 @@ type feed struct {
 	// dropped counts clients that were disconnected because they did not read.
 	dropped int
 
-	mu      sync.Mutex
-	ring    [ringSize][]byte
-	last    uint64 // number of the newest event; they count from 1
-	clients int
-	status  []stream.Status // of the last tick
-	courses map[string]*course
-	encoded map[string][]byte // of the tick, by pipeline; "" is the overview; nil: no client has asked yet
-	changed chan struct{}     // closed with each tick
+	mu        sync.Mutex
+	ring      [ringSize][]byte
+	last      uint64 // number of the newest event; they count from 1
+	clients   int
+	status    []stream.Status // of the last tick
+	histories map[string]*history
+	encoded   map[string][]byte // of the tick, by pipeline; "" is the overview; nil: no client has asked yet
+	changed   chan struct{}     // closed with each tick
 }
 
 func newFeed() *feed { return &feed{process: rand.Text()[:8], changed: make(chan struct{})} }
@@ -56,18 +56,18 @@ func (c *Console) Observe(status []stream.Status) {
 	f := c.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	courses := map[string]*course{}
+	histories := map[string]*history{}
 	for i := range status {
 		s := &status[i]
-		c := cmp.Or(f.courses[s.Pipeline], &course{})
+		c := cmp.Or(f.histories[s.Pipeline], &history{})
 		for _, one := range eventsBetween(cmp.Or(c.last, s), s) {
 			one.Time, one.Pipeline = now.UTC(), s.Pipeline
 			f.add(one)
 		}
 		c.follow(s, now)
-		courses[s.Pipeline] = c
+		histories[s.Pipeline] = c
 	}
-	f.status, f.courses, f.encoded = status, courses, nil
+	f.status, f.histories, f.encoded = status, histories, nil
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
@@ -108,7 +108,7 @@ func (f *feed) add(e event) {
 	f.ring[f.last%ringSize] = data
 }
 
-// enter counts a client, unless there are as many as may be.
+// enter counts a client, unless there are limit clients already.
 func (f *feed) enter(limit int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func (f *feed) leave(isSlow bool) {
 func (f *feed) overview(status []stream.Status, trouble string) overview {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return overviewOf(status, f.courses, trouble, time.Now())
+	return overviewOf(status, f.histories, trouble, time.Now())
 }
 
 // Clients are the connected clients of the event stream, and those that were disconnected because they did not read.
@@ -180,7 +180,7 @@ func (r *reader) read(trouble func() string) (text []byte, more <-chan struct{})
 	}
 	if f.encoded == nil {
 		f.encoded = map[string][]byte{}
-		f.encode("", overviewOf(f.status, f.courses, problem, time.Now()))
+		f.encode("", overviewOf(f.status, f.histories, problem, time.Now()))
 	}
 	text = fmt.Appendf(text, "event: state\ndata: %s\n\n", f.encoded[""])
 	for i := range f.status {

@@ -37,15 +37,15 @@ type summary struct {
 // stalledAfter is how long input waits without an answer in a pipeline that is stalled.
 const stalledAfter = 15 * time.Second
 
-// course is what the states of a pipeline have been.
-type course struct {
+// history is when the state of a pipeline changed and when it last made progress.
+type history struct {
 	last  *stream.Status
 	since time.Time // of the state
 	moved time.Time // when a message was answered, or none waited
 }
 
-// follow adds a state to what is known.
-func (c *course) follow(s *stream.Status, now time.Time) {
+// follow adds a status.
+func (c *history) follow(s *stream.Status, now time.Time) {
 	if c.last == nil || c.last.State != s.State {
 		c.since = now.UTC()
 	}
@@ -55,13 +55,13 @@ func (c *course) follow(s *stream.Status, now time.Time) {
 	c.last = s
 }
 
-func overviewOf(status []stream.Status, courses map[string]*course, trouble string, now time.Time) overview {
+func overviewOf(status []stream.Status, histories map[string]*history, trouble string, now time.Time) overview {
 	out := overview{Time: now.UTC(), Connection: trouble, Pipelines: []summary{}}
 	for i := range status {
 		s, r := &status[i], status[i].Report()
-		c := courses[r.Pipeline]
+		c := histories[r.Pipeline]
 		if c == nil {
-			c = &course{}
+			c = &history{}
 			c.follow(s, now)
 		}
 		since, isStalled := c.since, r.Ready && now.Sub(c.moved) > stalledAfter

@@ -216,7 +216,7 @@ func (t *transform) stream() error {
 		case t.batches == 0:
 			return err
 		default:
-			t.log.Info("a stream of messages over HTTP is cut off", "pipeline", t.request.pipeline(), "batches", t.batches,
+			t.log.Info("a stream of messages over HTTP was aborted", "pipeline", t.request.pipeline(), "batches", t.batches,
 				"by", t.request.by(), "error", err)
 			panic(http.ErrAbortHandler)
 		}
@@ -249,7 +249,7 @@ type lineChunks struct {
 	limit   int64
 	isCSV   bool
 	header  []byte
-	kept    []byte // a row for which the last message had no room
+	kept    []byte // a row that did not fit into the last message
 	started bool   // there was a message
 }
 
@@ -288,7 +288,7 @@ func (l *lineChunks) next() ([]byte, error) {
 			return nil, io.EOF
 		}
 		if err == io.EOF {
-			break // also without rows: the pipeline says what it wants
+			break // also without rows: the pipeline reports what it expects
 		}
 	}
 	l.started = true

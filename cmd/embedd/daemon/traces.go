@@ -62,7 +62,7 @@ func (d *daemon) openTraces(ctx context.Context) error {
 		return fmt.Errorf("describing this process for traces: %w: check OTEL_RESOURCE_ATTRIBUTES", err)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		d.tracesLog.Warn(d.log, "traces cannot be exported; messages are answered all the same", "error", err)
+		d.tracesLog.Warn(d.log, "traces cannot be exported; messages are answered without them", "error", err)
 	}))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
 	d.traces = provider
@@ -70,7 +70,7 @@ func (d *daemon) openTraces(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.Background(), tracesTimeout)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			d.log.Warn("the last traces are lost", "error", err)
+			d.log.Warn("the last traces were not exported", "error", err)
 		}
 	})
 	d.log.Info("traces are exported")

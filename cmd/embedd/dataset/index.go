@@ -64,7 +64,7 @@ func (r *Rows) numbering(single map[string]bool) (found []bool, err error) {
 	return found, err
 }
 
-// scan reads the rows for some columns, and removes those for which see returns false.
+// scan passes the values of some columns to see, and removes a column when see returns false for it.
 func (r *Rows) scan(columns map[int]*numbers, see func(*numbers, float64) bool) error {
 	const block = 1024 // rows read at a time
 	for from := 0; from < r.N && len(columns) > 0; from += block {
@@ -104,7 +104,7 @@ type numbers struct {
 // none among so many, and rows that do not fit into memory have more.
 const maxSeen = 1 << 16
 
-// add reports whether a value is an integer that is new, as far as that is known.
+// add adds a value, and reports whether it is a new integer, as far as that is known.
 func (c *numbers) add(v float64) bool {
 	if v != math.Trunc(v) || c.seen[v] { // NaN differs from itself
 		return false

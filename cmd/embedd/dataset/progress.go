@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// progressOf describes how far a file has been read: its rows, after a second their rate and, if the file says how many
-// it has, the time that is left. done is the share that was read; negative: it is unknown.
+// progressOf describes how far a file has been read: its rows, after a second their rate and, if the file declares how
+// many it has, the time that is left. done is the share that was read; negative: it is unknown.
 func progressOf(name string, read, total int64, took time.Duration) (text string, done float64) {
 	text, done = fmt.Sprintf("reading %s: %d rows", name, read), -1
 	if took < time.Second || read == 0 {

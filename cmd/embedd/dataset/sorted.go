@@ -66,7 +66,7 @@ func (s *SortedNote) See(rec arrow.Record) {
 	}
 }
 
-// Print prints a note if all rows are there and they are sorted, and forgets them.
+// Print prints a note if the rows are sorted, and forgets them. Call it after the last row.
 func (s *SortedNote) Print(e *cli.Env) {
 	e.NoteIf(s.runs.areSorted(), "%s: rows are sorted by %q: a pipeline learns one class after the other, and the "+
 		"newest rows of its window are of one class; publish the file with --shuffle", s.Name, s.Label)

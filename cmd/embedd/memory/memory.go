@@ -93,7 +93,7 @@ func demandOf(c *config.Config, held, container int64) int64 {
 	return min(sum, container/10*9)
 }
 
-// Free is the memory that the process may still allocate: what is available on the machine, and at most what its
+// Free is the memory that the process may still allocate: the available memory of the machine, and at most what its
 // container and GOMEMLIMIT leave. 0 means unknown.
 func Free() int64 {
 	free := int64(math.MaxInt64)
@@ -276,7 +276,7 @@ func goalOf(goal, live, limit uint64) uint64 {
 	return min(goal, limit)
 }
 
-// quietGarbage is the time for which garbage may accumulate at a low allocation rate, and minGarbage its minimum size.
+// quietGarbage is how long garbage may accumulate at a low allocation rate, and minGarbage its minimum size.
 const (
 	quietGarbage = 4 * time.Second
 	minGarbage   = 4 << 20

@@ -104,7 +104,7 @@ func roundStep(atLeast float64) float64 {
 	return 10 * power
 }
 
-// ticks are the round values between the ends.
+// ticks are the round values between the ends of the axis.
 func (a axis) ticks() (values []float64) {
 	if a.name == "" {
 		return nil

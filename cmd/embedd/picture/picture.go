@@ -71,7 +71,7 @@ func CheckName(name string) error {
 	return err
 }
 
-// Render draws the picture in the format that the suffix of name says; the name - means PNG.
+// Render draws the picture in the format of the suffix of name; the name - means PNG.
 func (p *Scatter) Render(name string) (io.WriterTo, error) {
 	canvas, err := newCanvas(name)
 	if err != nil {

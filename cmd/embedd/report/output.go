@@ -89,7 +89,7 @@ func (o *Output) Result(v any, format string, args ...any) error {
 	return nil
 }
 
-// Paragraph writes a text, made printable, after a lead, in lines that fit, all but the first with an indent.
+// Paragraph writes a lead and a printable text, broken into lines that fit; those after the first are indented.
 func (o *Output) Paragraph(lead, text string, indent int) {
 	o.Printf("%s", paragraph(lead, cli.Printable(lineBreaks.Replace(text)), o.limit, indent))
 }

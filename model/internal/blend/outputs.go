@@ -28,7 +28,7 @@ func weights(votes []Vote) []float64 {
 	return out
 }
 
-// Member is the outputs of a member in one fold of a cross-validation, of which the first Dim columns count.
+// Member has the outputs of a member in one fold of a cross-validation: their first Dim columns are used.
 type Member struct {
 	Vote
 	Outputs *frame.OutputPair
@@ -104,7 +104,7 @@ func principal(ctx context.Context, covariance *mat.SymDense, d int) *pencil.Sol
 	rank := fail.Must(pencil.Rank(ctx, covariance))
 	q := pencil.Identity(covariance.SymmetricDim())
 	s, err := pencil.Solve(ctx, covariance, q, pencil.Max, min(d, rank))
-	if fewer := (*pencil.RankError)(nil); errors.As(err, &fewer) && fewer.Max > 0 {
+	if fewer, ok := errors.AsType[*pencil.RankError](err); ok && fewer.Max > 0 {
 		return fail.Must(pencil.Solve(ctx, covariance, q, pencil.Max, fewer.Max))
 	}
 	fail.Check(err)

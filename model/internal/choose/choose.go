@@ -26,7 +26,7 @@ var Method = frame.Method{
 		"relative ridge of the chosen method, where it has one: auto (cross-validation), oas, or a number", true)},
 }
 
-// Config says what to choose.
+// Config configures the choice.
 type Config struct {
 	Method    *frame.Method     // nil: choose among the candidates
 	Params    map[string]string // of the method, or the ridge of any candidate
@@ -66,7 +66,7 @@ type Result struct {
 	Blend *model.Choice
 	// Candidates are single candidates, best first. The next one replaces one that cannot be fitted on all rows.
 	Candidates iter.Seq[*model.Choice]
-	// Note says why the first candidate is not a blend, or not the one with the most correct rows; "" if it is.
+	// Note explains why the first candidate is not a blend, or not the one with the most correct rows; "" if it is.
 	Note string
 
 	ranked  []model.Score
@@ -149,7 +149,7 @@ func (s *selection) result(ctx context.Context, ranked []model.Score, start time
 	}
 	r.common = model.Choice{Chosen: s.c.Open(), Rule: "cv", Rounds: s.v.rounds(), LeftOut: s.v.leftOut,
 		Seconds: time.Since(start).Seconds()}
-	if s.blend != nil && (contest{s, ranked}).lostByBlend(ctx) {
+	if s.blend != nil && (comparison{s, ranked}).lostByBlend(ctx) {
 		r.Note = "no blend: one candidate has more correct held-out rows, counted by nearest neighbours and by a linear " +
 			"classifier together"
 	} else if s.blend != nil {

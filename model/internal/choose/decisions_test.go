@@ -134,7 +134,7 @@ func TestRivals(t *testing.T) {
 			}
 			ranked = append(ranked, model.Score{Method: name, Dim: map[bool]int{true: 5, false: 2}[len(ranked) == 2]})
 		}
-		if got := (contest{s, ranked}).rivals(); !slices.Equal(got, want) {
+		if got := (comparison{s, ranked}).rivals(); !slices.Equal(got, want) {
 			t.Errorf("%d outputs: %v, want %v", dim, got, want)
 		}
 	}

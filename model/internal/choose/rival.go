@@ -12,8 +12,8 @@ import (
 // than a candidate that the folds prefer to it (docs/methods.md has the measurements).
 const fewOutputs = 3
 
-// contest compares the blend with single candidates on the same rows.
-type contest struct {
+// comparison compares the blend with single candidates on the same rows.
+type comparison struct {
 	*selection
 	ranked []model.Score // of all candidates, best first
 }
@@ -21,7 +21,7 @@ type contest struct {
 // lostByBlend reports whether a single candidate is better than the blend, by nearest neighbours and a linear
 // classifier together, and not worse by nearest neighbours. If so the best one is moved to the front. Candidates are
 // the kernel methods, which no blend can have, and with few outputs all others.
-func (s contest) lostByBlend(ctx context.Context) bool {
+func (s comparison) lostByBlend(ctx context.Context) bool {
 	if s.c.Blend > 0 {
 		return false
 	}
@@ -50,7 +50,7 @@ func (s contest) lostByBlend(ctx context.Context) bool {
 
 // rivals returns the indices of the candidates that are compared with the blend, each at its best dimension: the best
 // kernel method, and all candidates where few outputs are requested.
-func (s contest) rivals() (out []int) {
+func (s comparison) rivals() (out []int) {
 	seen, kernel := map[*candidate]bool{}, false
 	for i := range s.ranked {
 		e := s.candidateOf(s.ranked[i])
@@ -66,12 +66,12 @@ func (s contest) rivals() (out []int) {
 	return out
 }
 
-// hasFewOutputs reports whether few outputs were asked for.
+// hasFewOutputs reports whether few outputs were requested.
 func (c Config) hasFewOutputs() bool { return c.Dim > 0 && c.Dim <= fewOutputs }
 
 // countLinear counts the rows that a linear classifier gets right in the outputs of a candidate that a blend may have:
 // for most candidates that is never needed.
-func (s contest) countLinear(ctx context.Context, e *candidate, d int) {
+func (s comparison) countLinear(ctx context.Context, e *candidate, d int) {
 	if e.linear[d] != nil || !e.isBlendable() {
 		return
 	}

@@ -67,7 +67,7 @@ func TestBlendAgainstSingles(t *testing.T) {
 		}
 		ranked := s.scores()
 		won := ""
-		if (contest{s, ranked}).lostByBlend(t.Context()) {
+		if (comparison{s, ranked}).lostByBlend(t.Context()) {
 			won = ranked[0].Method
 		}
 		if won != c.want {

@@ -287,7 +287,7 @@ func (t *Task) cutRank(ctx context.Context) {
 }
 
 // Capped is the task on at most limit of its rows, evenly spaced and stratified by class; the scaling stays that of
-// all rows. Methods whose cost grows with the square or the cube of the rows use it, and the report says so.
+// all rows. Methods whose cost grows with the square or the cube of the rows use it, and the report mentions it.
 func (t *Task) Capped(limit int) *Task {
 	if t.Rows.N <= limit {
 		return t

@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// LocalScatters are S_b and S_w, with the scale of a row from as many neighbours as the parameter says. X the rows of a
+// LocalScatters are S_b and S_w, with the scale of a row from as many neighbours as the parameter. X the rows of a
 // class about their mean, U the upper half of A and T = (diag(A 1) - 2U)X, its G_c is the symmetric part of X'T. So
 //
 //	S_w = sum_c X'T/n_c

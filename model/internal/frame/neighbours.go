@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// Nearest lists the nearest rows of each row, as many as the parameter says.
+// Nearest lists the nearest rows of each row; the parameter of this name is how many.
 func Nearest(ctx context.Context, t *Task, parameter string) *graph.Neighbors {
 	k, others := t.Int(parameter), t.Rows.N-1
 	if k > others {
@@ -85,7 +85,7 @@ func Joined(ctx context.Context, t *Task, repair graph.Repair) (lists *graph.Nei
 }
 
 // Geodesics returns the geodesics in the graph of the k nearest rows, with the lengths of its edges, and k as clamped
-// to the number of rows. repair says what to do if the graph is not connected.
+// to the number of rows. repair is what to do if the graph is not connected.
 func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int) {
 	lists, k := Joined(ctx, t, repair)
 	lengths = fail.Must(lists.Weights(graph.Union, graph.Length))

@@ -21,7 +21,7 @@ func HeatParam(def, doc string) Param {
 const HeatDoc = "width of the weights exp(-d^2/t): inf (weight 1), auto (mean squared distance to the nearest row), " +
 	"or a number"
 
-// ComponentsParam selects what is done with a graph that is not connected.
+// ComponentsParam selects whether a disconnected graph is connected or refused.
 var ComponentsParam = Choice("components", "connect",
 	"a graph of several components: connect them by the shortest edges, or error",
 	string(graph.Connect), string(graph.Refuse))

@@ -7,8 +7,8 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// MaxRank is the largest rank of n rows of m numbers for which others are compared with them in the coordinates of the
-// subspace that they span. With it, that takes half of the time, if a kernel takes that of eight multiplications.
+// MaxRank is the largest rank at which other rows are compared with n rows of m numbers in coordinates of the subspace
+// that these span. At this rank it halves the time, if a kernel costs as much as eight multiplications.
 func MaxRank(n, m int) int { return max(0, min(n*(m-8)/(2*(n+m)), 96)) }
 
 // subspace is an orthonormal basis of the subspace that the rows span, r x m; nil if r is above MaxRank, or 0.

@@ -46,7 +46,7 @@ func compress(ctx context.Context, rows []float64, m int, distance, width float6
 	}
 	order := gram.SymmetricDim()
 	largest, err := pencil.Solve(ctx, gram, pencil.Identity(order), pencil.Max, limit)
-	if short := (*pencil.RankError)(nil); errors.As(err, &short) {
+	if short, ok := errors.AsType[*pencil.RankError](err); ok {
 		largest, err = pencil.Solve(ctx, gram, pencil.Identity(order), pencil.Max, short.Max)
 	}
 	fail.Check(err)

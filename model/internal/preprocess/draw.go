@@ -12,29 +12,29 @@ import (
 // choice is drawn from the seed and from the values of a row, so it depends neither on the order of the rows nor on the
 // names of the classes. Duplicates of a row come after all distinct rows: as a landmark they add nothing.
 func draw(p *frame.Rows, count int, seed uint64) []int {
-	lots := make([]lot, p.N)
-	for i := range lots {
-		lots[i] = lot{row: i, hash: hashRow(p.X[i*p.M:(i+1)*p.M], seed)}
+	ranked := make([]rankedRow, p.N)
+	for i := range ranked {
+		ranked[i] = rankedRow{row: i, hash: hashRow(p.X[i*p.M:(i+1)*p.M], seed)}
 	}
-	of := make([][]lot, max(1, len(p.Classes)))
-	for i, l := range lots {
+	of := make([][]rankedRow, max(1, len(p.Classes)))
+	for i, l := range ranked {
 		c := 0
 		if p.Y != nil {
 			c = p.Y[i]
 		}
 		of[c] = append(of[c], l)
 	}
-	of = slices.DeleteFunc(of, func(c []lot) bool { return len(c) == 0 })
+	of = slices.DeleteFunc(of, func(c []rankedRow) bool { return len(c) == 0 })
 	for _, c := range of {
-		slices.SortFunc(c, lot.compare)
+		slices.SortFunc(c, rankedRow.compare)
 		for i := range c[1:] {
 			if c[i+1].hash == c[i].hash {
 				c[i+1].duplicates = c[i].duplicates + 1
 			}
 		}
-		slices.SortFunc(c, lot.compare)
+		slices.SortFunc(c, rankedRow.compare)
 	}
-	slices.SortFunc(of, func(a, b []lot) int { return a[0].compare(b[0]) })
+	slices.SortFunc(of, func(a, b []rankedRow) int { return a[0].compare(b[0]) })
 	var pick []int
 	for i, n := range quotas(of, p.N, count) {
 		for _, l := range of[i][:n] {
@@ -47,7 +47,7 @@ func draw(p *frame.Rows, count int, seed uint64) []int {
 
 // quotas divides count among classes of n rows in all, in proportion to their sizes and at least one each; the largest
 // quotas pay for that. With more classes than count, the first ones get one each.
-func quotas(of [][]lot, n, count int) []int {
+func quotas(of [][]rankedRow, n, count int) []int {
 	taken, all, share := make([]int, len(of)), 0, frame.Shares(n, count)
 	for i, c := range of {
 		taken[i] = max(1, share(len(c)))
@@ -66,14 +66,14 @@ func quotas(of [][]lot, n, count int) []int {
 	return taken
 }
 
-// lot ranks a row in the draw: the lowest ones are chosen.
-type lot struct {
+// rankedRow is a row with its place in the draw: the lowest ones are chosen.
+type rankedRow struct {
 	duplicates int // equal rows before it
 	hash       uint64
 	row        int
 }
 
-func (a lot) compare(b lot) int {
+func (a rankedRow) compare(b rankedRow) int {
 	return cmp.Or(cmp.Compare(a.duplicates, b.duplicates), cmp.Compare(a.hash, b.hash), cmp.Compare(a.row, b.row))
 }
 

@@ -207,8 +207,8 @@ func (l *Landmarks) Data(ctx context.Context, p *frame.Rows) (*model.Data, error
 	return phi, l.Map(ctx, phi.X, rows)
 }
 
-// Compose turns a linear model of the rows that the landmarks map into a model of the features. report is of the
-// preparation of the original rows.
+// Compose turns a linear model of the rows that the landmarks map into a model of the features. report is that of
+// preparing the original rows.
 func (l *Landmarks) Compose(m *model.Model, features []string, report *model.Report) (*model.Model, error) {
 	a := m.Components()
 	if a == nil {

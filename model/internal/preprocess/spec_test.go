@@ -78,10 +78,10 @@ func TestLandmarksNextToEachOther(t *testing.T) {
 func TestQuotas(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
-		of := make([][]lot, 1+r.IntN(6))
+		of := make([][]rankedRow, 1+r.IntN(6))
 		n := 0
 		for i := range of {
-			of[i] = make([]lot, 1+r.IntN(40))
+			of[i] = make([]rankedRow, 1+r.IntN(40))
 			n += len(of[i])
 		}
 		count := 1 + r.IntN(n)

@@ -10,18 +10,18 @@ import (
 // This many rows of columns are summed at a time, some columns of a lane after the other: few enough that the sums
 // stay in a cache, and enough that the processor recognises each column as a stream.
 const (
-	accRows   = 1024         // for two outputs; for more outputs
-	accMany   = 512          // the sums would leave the cache,
-	accFew    = 240          // and with few features most reads are sums: these stay in the first-level cache
-	few       = 256          // features
-	accStride = accRows + 16 // whole vectors of rows, and no two outputs at the same page offset
-	together  = 32           // columns of a lane, or slightly fewer; with several tiles
-	manyTiles = 64           // that read them again more, because each iteration loads and stores all sums
-	aheadRows = 128          // that one tile of two outputs prefetches
-	aheadMany = 48           // that one of more outputs prefetches
-	levels    = 4            // pending sums: of one lane, of two, of four, and the current one
-	maxWidth  = 8            // outputs of the widest tile
-	accTiles  = 4            // tiles that process the same columns while they are in a cache
+	accRows     = 1024         // for two outputs; for more outputs
+	accMany     = 512          // the sums would leave the cache,
+	accFew      = 240          // and with few features most reads are sums: these stay in the first-level cache
+	fewFeatures = 256          // up to which a lane has accFew rows
+	accStride   = accRows + 16 // whole vectors of rows, and no two outputs at the same page offset
+	together    = 32           // columns of a lane, or slightly fewer; with several tiles
+	manyTiles   = 64           // that read them again more, because each iteration loads and stores all sums
+	aheadRows   = 128          // that one tile of two outputs prefetches
+	aheadMany   = 48           // that one of more outputs prefetches
+	levels      = 4            // pending sums: of one lane, of two, of four, and the current one
+	maxWidth    = 8            // outputs of the widest tile
+	accTiles    = 4            // tiles that process the same columns while they are in a cache
 )
 
 // Sums is the memory that columns are summed in.
@@ -30,14 +30,14 @@ type Sums struct{ of []float32 }
 // NewSums is enough for any weights.
 func NewSums() *Sums { return &Sums{linalg.Aligned(accTiles * levels * maxWidth * accStride)} }
 
-func columnsOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []*T, from, rows int, sums *Sums) bool {
+func columnsOf[T float32 | float64](p *Weights, s *tables[T], dst []float32, x []*T, from, rows int, sums *Sums) bool {
 	if p.outputs == 0 {
 		return true
 	}
 	_, _ = x[:p.features], dst[:rows*p.outputs]
 	most := accRows
 	switch {
-	case p.tiles[0].width > 2 && p.features <= few:
+	case p.tiles[0].width > 2 && p.features <= fewFeatures:
 		most = accFew
 	case p.tiles[0].width > 2:
 		most = accMany
@@ -65,7 +65,7 @@ func (s *Sums) at(p *Weights, i, level int) *float32 {
 
 // addLane sums one lane of tiles [i, of), for rows starting at from. When a lane ends, it adds the sums of the lane
 // that it forms a pair with, then of the pair's partner, and so on: as many levels as its number has trailing ones.
-func addLane[T float32 | float64](p *Weights, s *side[T], x []*T, lane, i, of, from, rows int, sums *Sums) {
+func addLane[T float32 | float64](p *Weights, s *tables[T], x []*T, lane, i, of, from, rows int, sums *Sums) {
 	size := 4 * p.tiles[0].width * accStride
 	all := (p.features + lanes - 1) / lanes
 	most := together

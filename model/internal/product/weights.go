@@ -13,8 +13,8 @@ type Weights struct {
 	features, outputs int
 	tiles             []tile
 	scatter           scatters
-	f32               side[float32]
-	f64               side[float64]
+	f32               tables[float32]
+	f64               tables[float64]
 }
 
 // tile is some neighbouring outputs that a loop computes together. The last ones may be padding of weight zero, which
@@ -25,8 +25,8 @@ type tile struct {
 	offset             [16]float32 // of the outputs, repeated
 }
 
-// side is what depends on the type of features.
-type side[T float32 | float64] struct {
+// tables are the part of the weights that depends on the type of features.
+type tables[T float32 | float64] struct {
 	mean    []T // padded to whole lanes with zeros
 	lists   []list[T]
 	columns []columns[T]
@@ -130,7 +130,7 @@ const (
 	line       = 64
 )
 
-func listOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []T, rows, stride int) bool {
+func listOf[T float32 | float64](p *Weights, s *tables[T], dst []float32, x []T, rows, stride int) bool {
 	if rows == 0 || p.outputs == 0 {
 		return true
 	}

@@ -19,8 +19,8 @@ type Ascent struct {
 	Gradient func(*mat.Dense) *mat.Dense
 }
 
-// From starts at o. The search is over all matrices Z = O R with O'O = I and upper triangular R, of which O counts: a
-// change of Z by dZ changes O by (I - O O') dZ R^-1, and by a rotation.
+// From starts at o. The search is over all matrices Z = O R with O'O = I and upper triangular R; the value depends on O
+// alone. A change of Z by dZ changes O by (I - O O') dZ R^-1, and by a rotation.
 func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) *mat.Dense {
 	m, k := o.Dims()
 	f := func(x, g []float64) float64 {

@@ -3,7 +3,7 @@ package tile
 // PointPanel is the number of points in a panel, side by side.
 const PointPanel = 48
 
-// PointRows is how many points of one side Compare processes at once.
+// PointRows is how many points of its first operand Compare processes at once.
 const PointRows = blockRows
 
 // Points are float32 points, packed in panels of 48: the first coordinates of all, then the second, and so on.

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// order says how the rows of a stream depend on each other. The zero value is independent rows.
+// order is how the rows of a stream depend on each other. The zero value is independent rows.
 type order struct {
 	run    int     // rows of one class in a row; all classes have a run before one has a second
 	mean   int     // mean number of rows of one class in a row, of geometric distribution
@@ -29,15 +29,15 @@ func (o order) begin() process {
 // fresh is the process of independent rows with the distribution of the stream's.
 func (o order) fresh() process {
 	if o.tails {
-		return tailed{}
+		return studentNoise{}
 	}
 	return independent{}
 }
 
-// tailed draws noise of Student's distribution with two degrees of freedom.
-type tailed struct{ independent }
+// studentNoise draws noise of Student's distribution with two degrees of freedom.
+type studentNoise struct{ independent }
 
-func (p tailed) noise(r *rand.Rand, z []float64) {
+func (p studentNoise) noise(r *rand.Rand, z []float64) {
 	p.independent.noise(r, z)
 	for j := range z {
 		z[j] /= math.Sqrt(r.ExpFloat64()) // half of a chi squared number of two degrees

@@ -69,7 +69,7 @@ func rowOf(d *model.Data, i int) []float64 { return d.X[i*d.M : (i+1)*d.M] }
 
 // Noise is autocorrelated within a run, with the variance of independent noise.
 func TestAutocorrelatedNoise(t *testing.T) {
-	src := opened(t, "ar", 1).(*generated)
+	src := opened(t, "ar", 1).(*generatedStream)
 	d := rowsOf(src, 64)
 	product, square, n := 0.0, 0.0, 0
 	means := src.world.Base.means
@@ -87,7 +87,7 @@ func TestAutocorrelatedNoise(t *testing.T) {
 	if r := product / square; math.Abs(r-0.9) > 0.02 {
 		t.Errorf("autocorrelation %.3f", r)
 	}
-	free := opened(t, "independent", 1).(*generated)
+	free := opened(t, "independent", 1).(*generatedStream)
 	plain, other := rowsOf(free, 64), 0.0
 	for i := range plain.N {
 		for j, v := range rowOf(plain, i) {
@@ -135,7 +135,7 @@ func TestSteadyDrift(t *testing.T) {
 	if angle := apart(w.direction(0), w.direction(radians(5, 3000))); math.Abs(angle-15) > 1e-6 {
 		t.Errorf("3,000 rows turn by %g degrees", angle)
 	}
-	src := opened(t, "hyperplane5", 1).(*generated)
+	src := opened(t, "hyperplane5", 1).(*generatedStream)
 	_, d := src.Fresh(src.random, 0, 10, 500)
 	for i := range d.N {
 		side := 0.0

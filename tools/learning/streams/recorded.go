@@ -27,9 +27,9 @@ var (
 	demo  = dataset{sync.OnceValues(digits), 1250}
 )
 
-// recorded is a stream of the rows of a file. If it has an event, there the same rows begin again, rotated by 90
+// recordedStream is a stream of the rows of a file. If it has an event, there the same rows begin again, rotated by 90
 // degrees.
-type recorded struct {
+type recordedStream struct {
 	all    *model.Data
 	stream []int // rows in the order of the stream
 	turned int   // the first rotated row
@@ -37,14 +37,14 @@ type recorded struct {
 	at     int
 }
 
-func openRecorded(s Stream, rows int, seed uint64) (*recorded, error) {
+func openRecorded(s Stream, rows int, seed uint64) (*recordedStream, error) {
 	all, err := s.real.read()
 	if err != nil {
 		return nil, err
 	}
 	r := rand.New(rand.NewPCG(seed, 2))
 	order := r.Perm(all.N)
-	d := &recorded{all: all, kept: order[s.real.stream:]}
+	d := &recordedStream{all: all, kept: order[s.real.stream:]}
 	if len(s.Events) == 0 {
 		d.stream = order[:min(s.real.stream, rows)]
 		d.turned = len(d.stream)
@@ -63,18 +63,18 @@ func openRecorded(s Stream, rows int, seed uint64) (*recorded, error) {
 	return d, nil
 }
 
-func (d *recorded) Rows() int { return len(d.stream) }
+func (d *recordedStream) Rows() int { return len(d.stream) }
 
-func (d *recorded) IsSame(a, b int) bool { return a >= d.turned == (b >= d.turned) }
+func (d *recordedStream) IsSame(a, b int) bool { return a >= d.turned == (b >= d.turned) }
 
-func (d *recorded) Next() *model.Data {
+func (d *recordedStream) Next() *model.Data {
 	rows := d.pick(d.stream[d.at:d.at+BatchRows], d.at >= d.turned)
 	d.at += BatchRows
 	return rows
 }
 
 // Fresh returns at most half of the rows outside the stream as references and half as queries.
-func (d *recorded) Fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.Data) {
+func (d *recordedStream) Fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.Data) {
 	half := len(d.kept) / 2
 	order := make([]int, len(d.kept))
 	for i, j := range r.Perm(len(d.kept)) {
@@ -85,7 +85,7 @@ func (d *recorded) Fresh(r *rand.Rand, at, refs, queries int) (ref, query *model
 }
 
 // pick copies rows, rotated or not.
-func (d *recorded) pick(which []int, turned bool) *model.Data {
+func (d *recordedStream) pick(which []int, turned bool) *model.Data {
 	rows := &model.Data{N: len(which), M: d.all.M, Classes: d.all.Classes}
 	for _, i := range which {
 		image := d.all.X[i*d.all.M : (i+1)*d.all.M]

@@ -22,8 +22,8 @@ type Source interface {
 	Fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.Data)
 }
 
-// generated is a stream of the concepts of a world.
-type generated struct {
+// generatedStream is a stream of the concepts of a world.
+type generatedStream struct {
 	stream Stream
 	world  *World
 	total  int
@@ -32,13 +32,13 @@ type generated struct {
 	rows   process
 }
 
-func (g *generated) Rows() int { return g.total }
+func (g *generatedStream) Rows() int { return g.total }
 
-func (g *generated) concept(at int) *Concept { return g.stream.concept(g.world, at, g.total) }
+func (g *generatedStream) concept(at int) *Concept { return g.stream.concept(g.world, at, g.total) }
 
-func (g *generated) IsSame(a, b int) bool { return g.concept(a) == g.concept(b) }
+func (g *generatedStream) IsSame(a, b int) bool { return g.concept(a) == g.concept(b) }
 
-func (g *generated) Next() *model.Data {
+func (g *generatedStream) Next() *model.Data {
 	d := g.concept(g.at).draw(g.random, BatchRows, g.rows)
 	if copies := g.stream.order.copies; copies > 1 {
 		repeat(d, copies)
@@ -58,7 +58,7 @@ func (g *generated) Next() *model.Data {
 }
 
 // withhold removes labels and features.
-func (g *generated) withhold(d *model.Data) {
+func (g *generatedStream) withhold(d *model.Data) {
 	if g.stream.Labelled > 0 {
 		for i := range d.Y {
 			if g.random.Float64() >= g.stream.Labelled {
@@ -88,7 +88,7 @@ func repeat(d *model.Data, copies int) {
 	}
 }
 
-func (g *generated) Fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.Data) {
+func (g *generatedStream) Fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.Data) {
 	c := g.concept(at)
 	if g.stream.fresh != nil {
 		c = g.stream.fresh(g.world, at, g.total)

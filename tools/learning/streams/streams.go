@@ -272,5 +272,5 @@ func (s Stream) Open(rows int, seed uint64) (Source, error) {
 	}
 	w := NewWorld(seed, s.shape())
 	random := rand.New(rand.NewPCG(seed, 2))
-	return &generated{stream: s, world: w, total: rows, random: random, rows: s.order.begin()}, nil
+	return &generatedStream{stream: s, world: w, total: rows, random: random, rows: s.order.begin()}, nil
 }

@@ -157,7 +157,7 @@ func TestShuffledLabels(t *testing.T) {
 	if shuffled != 6000 {
 		t.Errorf("%d rows are shuffled", shuffled)
 	}
-	src := opened(t, "poison6", 1).(*generated)
+	src := opened(t, "poison6", 1).(*generatedStream)
 	src.at = 20_000
 	src.random = rand.New(rand.NewPCG(7, 7))
 	d := src.Next()
@@ -208,7 +208,7 @@ func TestShares(t *testing.T) {
 
 // A tenth of the labels name another class, with equal probability.
 func TestNoise(t *testing.T) {
-	src := opened(t, "noise", 1).(*generated)
+	src := opened(t, "noise", 1).(*generatedStream)
 	wrong, named := 0, map[int]int{} // the difference between the named and the true class
 	const messages = 80
 	for k := range messages {
@@ -238,7 +238,7 @@ func TestDigits(t *testing.T) {
 	if all.N != 9298 || slices.Min(all.X) != 0 || slices.Max(all.X) != 1 {
 		t.Fatalf("%d images from %g to %g", all.N, slices.Min(all.X), slices.Max(all.X))
 	}
-	src := opened(t, "usps", 1).(*recorded)
+	src := opened(t, "usps", 1).(*recordedStream)
 	first, second := src.stream[:usps.stream], src.stream[usps.stream:]
 	if slices.Equal(first, second) || !slices.Equal(slices.Sorted(slices.Values(first)),
 		slices.Sorted(slices.Values(second))) {

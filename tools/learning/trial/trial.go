@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/tools/learning/streams"
 )
 
-// Config says what is run.
+// Config is what is run.
 type Config struct {
 	Stream    streams.Stream
 	Seed      uint64

@@ -227,8 +227,8 @@ func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) float64 {
 	return loss
 }
 
-// block is the sum of -log(p_i + 1e-12) over some rows. Where pull is not nil it puts the gradient by y_i in anchor and
-// adds that by the references to pull, which is by column as z is.
+// block is the sum of -log(p_i + 1e-12) over some rows. If pull is not nil, it writes the gradient by y_i to anchor,
+// and adds the gradient by the references to pull, which is column-major like z.
 func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *mat.Dense, pull []float64) float64 {
 	k := len(l.Rows)
 	kernel, u := make([]float64, k), make([]float64, k)
@@ -298,7 +298,7 @@ func weigh(kernel, u []float64, c float64) {
 	}
 }
 
-// leaveOneOut is the share of reference rows whose nearest other reference is of their class.
+// leaveOneOut is the share of reference rows whose nearest other reference has the same class.
 func (l *neighbourLoss) leaveOneOut(ctx context.Context, at *mat.Dense) float64 {
 	k := len(l.Rows)
 	_, d := at.Dims()

@@ -133,7 +133,7 @@ func learnSimilarity(ctx context.Context, t *frame.Task) *learnedSimilarity {
 // grows with the length of the rows, which grows with the number of features and with their unit. With a fixed alpha,
 // the heat similarity, which is at most 1, would not matter. And with more features, distances to the nearest and the
 // farthest row differ less: 0.02 of the largest squared distance is twice the nearest squared distance on iris and an
-// eighth of it on sonar, where the heat similarity is then almost zero for all pairs. Hence the defaults are relative
+// eighth of it on sonar, where the heat similarity is then almost zero for all pairs. So the defaults are relative
 // to the rows.
 const (
 	alphaShare = 8
@@ -167,7 +167,7 @@ func heatWidth(t *frame.Task, squared *mat.Dense) float64 {
 	return similarity.Width(squared, paperSigma)
 }
 
-// search is the course of the learning.
+// search describes how the iteration ended.
 func (l *learnedSimilarity) search() *model.Search {
 	return &model.Search{Start: l.Start, End: l.End, Gradient: l.Gradient, Steps: l.Steps, Limit: l.rule.Steps,
 		Converged: l.Converged}

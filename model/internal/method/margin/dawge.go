@@ -25,8 +25,8 @@ import (
 //
 // max (X X', X L X' + rho I), each class divided by its number of rows. The paper has min X L X' with U'U = I
 // (constraint=orthonormal, normalize=none); its cosine changes its sign with the direction of the edge, which makes the
-// sum of w_ij |y_i - y_j|^2 is zero: hence the absolute value. Without a term between classes the paper's minimum finds
-// directions of low variance.
+// sum of w_ij |y_i - y_j|^2 is zero, therefore the absolute value. Without a term between classes the paper's minimum
+// finds directions of low variance.
 var DAWGE = frame.Method{
 	Name: "dawge", Title: "graph embedding with edges weighted by their angle to the class boundary",
 	Paper:      "DAWGE, angle-weighted graph embedding",
