@@ -25,9 +25,6 @@ func Gather(dst []float64, index []int, value, x []float64, stride int) {
 func gatherPortable(dst []float64, index []int, value, x []float64, stride int) {
 	clear(dst)
 	for p, i := range index {
-		v := value[p]
-		for c, w := range x[i*stride:][:len(dst)] {
-			dst[c] = fma(v, w, dst[c])
-		}
+		addScaled(dst, value[p], x[i*stride:])
 	}
 }

@@ -21,12 +21,24 @@ func fma(x, y, z float64) float64 {
 	return math.FMA(x, y, z)
 }
 
+// addScaled adds v times a row to dst. It decides once for all numbers how to multiply.
+func addScaled(dst []float64, v float64, row []float64) {
+	row = row[:len(dst)]
+	if emulated {
+		for j, w := range row {
+			dst[j] += v * w
+		}
+		return
+	}
+	for j, w := range row {
+		dst[j] = math.FMA(v, w, dst[j])
+	}
+}
+
 func rowPortable(k int, x, table, dst []float64) {
 	var sum [panel]float64
 	for l, v := range x[:k] {
-		for j, w := range table[l*panel:][:panel] {
-			sum[j] = fma(v, w, sum[j])
-		}
+		addScaled(sum[:], v, table[l*panel:])
 	}
 	copy(dst, sum[:])
 }
@@ -35,10 +47,7 @@ func updatePortable(k int, a, b, c []float64, stride int, alpha float64) {
 	for i := range blockRows {
 		var sum [panel]float64
 		for l := range k {
-			v := a[l*panel+i]
-			for j, w := range b[l*panel:][:panel] {
-				sum[j] = fma(v, w, sum[j])
-			}
+			addScaled(sum[:], a[l*panel+i], b[l*panel:])
 		}
 		for j, v := range sum {
 			c[i*stride+j] = math.FMA(alpha, v, c[i*stride+j])
