@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/internal/flat"
@@ -275,7 +276,7 @@ func schemaOf(footer []byte) (_ *frame, err error) {
 	}
 	version := root.Integer(0, 2, 0, "the metadata version")
 	le := binary.LittleEndian
-	b := append([]byte(nil), continuation...)
+	b := bytes.Clone(continuation)
 	b = le.AppendUint32(b, uint32(footerAt+(len(footer)+7)&^7))
 	b = le.AppendUint32(b, tableAt)
 	for _, v := range []uint16{10, 12, 8, 10, 4} { // sizes of vtable and table, then positions of version, kind and header
@@ -333,7 +334,7 @@ func readFooter(file io.ReaderAt, size int64) (footer []byte, blocks []block, er
 
 // empty returns a message with only the schema.
 func (fs *frames) empty() []byte {
-	return append(append([]byte(nil), fs.head...), endOfStream...)
+	return slices.Concat(fs.head, endOfStream)
 }
 
 // next reads up to the next record batch and returns it as a message.

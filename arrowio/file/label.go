@@ -3,6 +3,7 @@ package file
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -22,7 +23,7 @@ func integerLabelSchema(s *arrow.Schema, label string) (*arrow.Schema, int) {
 	default:
 		return s, -1
 	}
-	fields := append([]arrow.Field(nil), s.Fields()...)
+	fields := slices.Clone(s.Fields())
 	fields[at[0]].Type, fields[at[0]].Nullable = arrow.PrimitiveTypes.Int64, true
 	meta := s.Metadata()
 	return arrow.NewSchema(fields, &meta), at[0]
@@ -48,7 +49,7 @@ func integerLabels(rec arrow.Record, at int, schema *arrow.Schema) (arrow.Record
 	}
 	whole := b.NewArray()
 	defer whole.Release()
-	columns := append([]arrow.Array(nil), rec.Columns()...)
+	columns := slices.Clone(rec.Columns())
 	columns[at] = whole
 	return array.NewRecord(schema, columns, rec.NumRows()), nil
 }

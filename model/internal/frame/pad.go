@@ -3,6 +3,7 @@ package frame
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -59,7 +60,7 @@ func pad(t *Task, sol *Solution) {
 		sol.features = all.RawMatrix().Data
 	}
 	sol.Components, sol.Dim = wide.RawMatrix().Data, t.padTo
-	sol.Eigenvalues = append(sol.Eigenvalues[:len(sol.Eigenvalues):len(sol.Eigenvalues)], make([]float64, k)...)
+	sol.Eigenvalues = slices.Concat(sol.Eigenvalues, make([]float64, k))
 }
 
 // fill adds outputs that are zero for every row.
@@ -85,7 +86,7 @@ func fill(t *Task, sol *Solution) {
 	}
 	t.Report.Note(fmt.Sprintf("%d of %d outputs have a direction; the others are zero", sol.Dim, t.Outputs))
 	sol.Dim = t.Outputs
-	sol.Eigenvalues = append(sol.Eigenvalues[:len(sol.Eigenvalues):len(sol.Eigenvalues)], make([]float64, k)...)
+	sol.Eigenvalues = slices.Concat(sol.Eigenvalues, make([]float64, k))
 }
 
 // hasZeros reports whether outputs of the method's map may be zero for every row.

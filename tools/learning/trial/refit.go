@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
@@ -44,7 +45,7 @@ func (r *refit) add(ctx context.Context, d *model.Data) error {
 	}
 	if most := Newest[len(Newest)-1]; len(r.y) > 4*most {
 		drop := len(r.y) - most
-		r.x, r.y = append([]float64(nil), r.x[drop*r.m:]...), append([]int(nil), r.y[drop:]...)
+		r.x, r.y = slices.Clone(r.x[drop*r.m:]), slices.Clone(r.y[drop:])
 	}
 	return nil
 }
