@@ -244,8 +244,6 @@ func (e *Engine) updateMetrics(ctx context.Context) {
 		for _, p := range e.pipelines() {
 			p.replica.RefreshAge()
 			p.replica.ReportHub()
-			age, _ := p.Freshness.Age()
-			p.Series.Set(health.ModelAge, age.Seconds())
 			p.relay.Update(time.Now())
 		}
 		select {

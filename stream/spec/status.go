@@ -77,7 +77,10 @@ type Status struct {
 	InputEvent string        // the last event of the input stream that learning had to follow, with its time; or ""
 	Hub        string        // domain that has the models, where that is not the server's own
 	LastHeard  time.Time     // when the hub last reported its live model; zero: not yet
-	Stage      plugin.Status
+	HubSilence time.Duration // since then, or since the pipeline was opened
+	// Displacement is how far the last promotion moved the outputs, relative to their spread; nil: none since the start.
+	Displacement *float64
+	Stage        plugin.Status
 	// Contract is the schema of the messages; nil while messages are counted to find it, see plugin.Status.Candidates.
 	Contract *arrowio.Contract
 	Busy     float64 // share of the last seconds in which there were inputs to answer

@@ -17,25 +17,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metric describes one metric that the pipelines move. The table below lists all of them; what is read from a Status
-// when Prometheus scrapes is in the table of gauges. Names and labels are part of the public contract.
+// Metric describes one counter or histogram of the pipelines. The table below lists all of them; gauges are read from a
+// Status when Prometheus scrapes, and are in the table of these. Names and labels are part of the public contract.
 type Metric struct {
 	name, help string
-	kind       kind
-	labels     []string // in addition to the pipeline
-	buckets    []float64
+	labels     []string  // in addition to the pipeline
+	buckets    []float64 // of a histogram; nil: it is a counter
 	of         feature
 	starts     [][]string // label values of the series that exist, at zero, from the start
 	desc       *prometheus.Desc
 }
-
-type kind uint8
-
-const (
-	counter kind = iota
-	gauge
-	histogram
-)
 
 // feature says for which pipelines the series of a metric exist from the start.
 type feature uint8
@@ -93,39 +84,27 @@ var (
 		starts: each("recreated", "purged", "renumbered", "behind", "failed")})
 	DeadLetters = define(Metric{name: "embedd_dead_letters_total", labels: []string{"code"}, starts: eachCode(),
 		help: "Dead letters by error code, those of rows and of labels included."})
-	Undeliverable = define(Metric{name: "embedd_undeliverable_messages", kind: gauge, starts: single,
-		help: "Input messages that wait because their dead letters cannot be stored. They are redelivered."})
 	Claimed = define(Metric{name: "embedd_claimed_identities_total", starts: single,
 		help: "Outputs and dead letters that were sent under a second identity, because another message had theirs."})
-	Halted = define(Metric{name: "embedd_halted", kind: gauge, starts: single,
-		help: "1 while the pipeline is halted because too many messages were bad."})
-	ModelAge = define(Metric{name: "embedd_model_age_seconds", kind: gauge, of: onDemand,
-		help: "Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."})
 	EpochChanges = define(Metric{name: "embedd_epoch_changes_total", starts: single,
 		help: "Changes of the live model's epoch: outputs of two epochs are not comparable."})
-	HubSilence = define(Metric{name: "embedd_hub_silence_seconds", kind: gauge, of: onDemand,
-		help: "On a leaf node whose models come from a hub: time since the hub last reported the live model."})
-	Pinned = define(Metric{name: "embedd_model_pinned", kind: gauge, starts: single,
-		help: "1 while the live model is pinned and nothing replaces it."})
 	Candidates = define(Metric{name: "embedd_candidates_total", labels: []string{"result"},
 		help:   "Candidates by result: promoted, rejected (the live model was kept), failed (no fit).",
 		starts: each("promoted", "rejected", "failed")})
 	Promotions = define(Metric{name: "embedd_promotions_total", labels: []string{"door"},
 		help:   "Models that training made live by the door that they passed; models.md lists the doors.",
 		starts: each(policy.TrainedDoors()...)})
-	Displacement = define(Metric{name: "embedd_swap_displacement", kind: gauge, of: onDemand,
-		help: "How far the last promotion moved the outputs after alignment, relative to their spread."})
-	FitSeconds = define(Metric{name: "embedd_fit_seconds", kind: histogram, starts: single,
+	FitSeconds = define(Metric{name: "embedd_fit_seconds", starts: single,
 		buckets: prometheus.ExponentialBuckets(0.001, 2, 19),
 		help:    "Duration of a promotion, including the fits of the other candidates, alignment and storing."})
-	TransformSeconds = define(Metric{name: "embedd_transform_seconds", kind: histogram, starts: single,
+	TransformSeconds = define(Metric{name: "embedd_transform_seconds", starts: single,
 		buckets: prometheus.ExponentialBuckets(0.00001, 2, 19),
 		help:    "Time to decode, project and encode one message."})
-	ConfirmSeconds = define(Metric{name: "embedd_publish_confirm_seconds", kind: histogram, starts: single,
+	ConfirmSeconds = define(Metric{name: "embedd_publish_confirm_seconds", starts: single,
 		buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 		help: "Time from first sending the last output of an input until all its outputs are confirmed as stored, in the " +
 			"order of the inputs."})
-	EndToEndSeconds = define(Metric{name: "embedd_end_to_end_seconds", kind: histogram, starts: single,
+	EndToEndSeconds = define(Metric{name: "embedd_end_to_end_seconds", starts: single,
 		buckets: prometheus.ExponentialBuckets(0.0005, 2, 20),
 		help: "Time from when the server stored an input, by its clock, until its outputs are confirmed as stored. Inputs " +
 			"of a backlog count with the time that they waited."})
@@ -253,8 +232,6 @@ type value struct {
 
 func (v *value) Load() float64 { return math.Float64frombits(v.bits.Load()) }
 
-func (v *value) Set(n float64) { v.bits.Store(math.Float64bits(n)) }
-
 func (v *value) Add(n float64) {
 	for n != 0 {
 		old := v.bits.Load()
@@ -272,11 +249,8 @@ func (v *value) Observe(n float64) {
 }
 
 func (v *value) metric(m *Metric, labels []string) prometheus.Metric {
-	switch m.kind {
-	case counter:
+	if m.buckets == nil {
 		return prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, v.Load(), labels...)
-	case gauge:
-		return prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, v.Load(), labels...)
 	}
 	sum, count, upTo := v.Load(), uint64(0), map[float64]uint64{}
 	for i := range v.counts {
@@ -325,7 +299,7 @@ func (s *Series) of(m *Metric, labels ...string) *value {
 	v := s.values[k]
 	if v == nil {
 		v = &value{}
-		if m.kind == histogram {
+		if m.buckets != nil {
 			v.counts, v.bounds = make([]atomic.Uint64, len(m.buckets)+1), m.buckets
 		}
 		s.values[k] = v
@@ -354,9 +328,6 @@ func (s *Series) Unwatch() { s.Watch(nil) }
 
 // Add adds n to a counter; values are those of its labels other than the pipeline.
 func (s *Series) Add(m *Metric, n float64, values ...string) { s.of(m, values...).Add(n) }
-
-// Set sets a gauge.
-func (s *Series) Set(m *Metric, v float64, values ...string) { s.of(m, values...).Set(v) }
 
 // Observe adds an observation to a histogram.
 func (s *Series) Observe(m *Metric, v float64, values ...string) { s.of(m, values...).Observe(v) }

@@ -58,7 +58,7 @@ func ifCounted(s spec.Status, v float64) []sample { return when(s.LagKnown, v) }
 func ifPositive(v float64) []sample { return when(v > 0, v) }
 
 // ifKnown is a metric without a series where its value is not known.
-func ifKnown[T int | int64 | uint64](v *T) []sample {
+func ifKnown[T int | int64 | uint64 | float64](v *T) []sample {
 	if v == nil {
 		return nil
 	}
@@ -132,6 +132,10 @@ var statusGaugeTable = []statusGauge{
 	{describe("embedd_dead_letters_stored", "Messages that the stream has on the subject of the dead letters, as of the "+
 		"last 10 seconds. Only the trainer's replica has the series."),
 		func(s spec.Status) []sample { return ifKnown(s.DeadLetters) }},
+	{describe("embedd_undeliverable_messages", "Input messages that wait because their dead letters cannot be stored. "+
+		"They are redelivered."), func(s spec.Status) []sample { return one(float64(s.Undeliverable)) }},
+	{describe("embedd_halted", "1 while the pipeline is halted because too many messages were bad."),
+		func(s spec.Status) []sample { return one(boolean(s.Halted != "")) }},
 	{describe("embedd_model_info", "Always 1; the labels describe the live model.", "version", "method", "epoch"),
 		ofStage(func(s plugin.Status) []sample {
 			if s.Live == nil {
@@ -140,6 +144,17 @@ var statusGaugeTable = []statusGauge{
 			method := strings.ToValidUTF8(s.Live.Model.Method(), "\uFFFD")
 			return []sample{{[]string{s.Live.Version, method, strconv.Itoa(s.Live.Epoch)}, 1}}
 		})},
+	{describe("embedd_model_age_seconds",
+		"Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."),
+		func(s spec.Status) []sample { return one(s.Age.Seconds()) }},
+	{describe("embedd_model_pinned", "1 while the live model is pinned and nothing replaces it."),
+		ofStage(func(s plugin.Status) []sample { return one(boolean(s.Pinned)) })},
+	{describe("embedd_swap_displacement",
+		"How far the last promotion moved the outputs after alignment, relative to their spread."),
+		func(s spec.Status) []sample { return ifKnown(s.Displacement) }},
+	{describe("embedd_hub_silence_seconds",
+		"On a leaf node whose models come from a hub: time since the hub last reported the live model."),
+		func(s spec.Status) []sample { return when(s.Hub != "", s.HubSilence.Seconds()) }},
 	{describe("embedd_model_created_timestamp_seconds", "When the live model was fitted."),
 		ofStage(func(s plugin.Status) []sample {
 			if s.Live == nil || s.Live.Model.Note().Created.IsZero() { // a model file may not say

@@ -283,7 +283,6 @@ func (c *confirmer) postpone(a *answer, reason error) bool {
 		}
 	}
 	c.Log.Debug("an input is postponed", "source", in.Origin.Source(), "for", delay, "error", reason)
-	c.countUndeliverable()
 	return true
 }
 

@@ -56,12 +56,6 @@ func (p *hotPath) logDeadLetters(a *answer) {
 	}
 }
 
-// countUndeliverable updates the metric of postponed inputs.
-func (p *hotPath) countUndeliverable() {
-	n, _ := p.undeliverable.status(time.Now())
-	p.Series.Set(health.Undeliverable, float64(n))
-}
-
 // explain adds what to do to the error of a publish.
 func (p *hotPath) explain(err error, subject string) error {
 	return cmp.Or(p.Permissions.PublishDenied(subject), natsx.ExplainPublishError(err, subject))

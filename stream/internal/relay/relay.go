@@ -143,7 +143,6 @@ func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context,
 
 // Open prepares the relay to serve with the running stage. progress describes how far the first model is.
 func (r *Relay) Open(progress func() string) {
-	r.Series.Set(health.Halted, 0) // before it was opened again it may have been
 	r.deadLetterLog = health.NewLetterLog(r.Log, r.Series)
 	replica := r.partitions.replica
 	r.gate = answerGate{stage: r.Running, skipsUntilReady: r.Stage.Until == plugin.UntilSkip,
@@ -338,7 +337,6 @@ func (r *Relay) Update(now time.Time) {
 	r.deadLetterLog.Update(now, time.Minute)
 	r.utilization.sample(now)
 	r.core.countDropped()
-	r.countUndeliverable() // inputs that were redelivered to another replica do not count any more
 	if r.undeliverable.forget(now) {
 		r.Conditions.Clear(health.DeadLetter)
 	}

@@ -287,7 +287,6 @@ func (t *transformer) recordResult(a *answer) {
 		reason = l.Error
 	}
 	if t.halt.Record(l != nil, reason) {
-		t.Series.Set(health.Halted, 1)
 		t.Log.Error("halted: too many messages are bad", "reason", t.HaltReason())
 	}
 }
@@ -305,12 +304,11 @@ func (t *transformer) HaltReason() string {
 
 // Resume ends a halt. It reports whether the pipeline was halted.
 func (t *transformer) Resume() bool {
-	if !t.halt.Resume() {
-		return false
+	isHalted := t.halt.Resume()
+	if isHalted {
+		t.Log.Info("resumed")
 	}
-	t.Series.Set(health.Halted, 0)
-	t.Log.Info("resumed")
-	return true
+	return isHalted
 }
 
 // release returns the memory of outputs that were published and confirmed to the stage.

@@ -82,6 +82,7 @@ func (u *undeliverable) setRefused(isRefused bool, now time.Time) (isFirst bool)
 func (u *undeliverable) forget(now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.prune(now)
 	if !u.isRefused || len(u.inputs) > 0 || now.Sub(u.probedAt) < 2*maxDelay {
 		return false
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -56,18 +55,20 @@ func (m *mirror) sweep(ctx context.Context) {
 	}
 }
 
-// ReportHub updates the metric of the hub's silence, and logs once that it is unreachable, and that it is back. One
-// goroutine calls it.
+// silence is how long ago the hub last answered or, if it has not yet, the mirror was opened.
+func (m *mirror) silence() time.Duration {
+	if at := m.edge.HubAnsweredAt(); !at.IsZero() {
+		return time.Since(at)
+	}
+	return time.Since(m.opened)
+}
+
+// ReportHub logs once that the hub is unreachable, and that it is back. One goroutine calls it.
 func (m *mirror) ReportHub() {
 	if m == nil {
 		return
 	}
-	silence := time.Since(m.opened)
-	if at := m.edge.HubAnsweredAt(); !at.IsZero() {
-		silence = time.Since(at)
-	}
-	m.Series.Set(health.HubSilence, silence.Seconds())
-	switch away := silence > hubSilence; {
+	switch away := m.silence() > hubSilence; {
 	case away && !m.isAway:
 		m.Log.Warn("the hub does not answer; its last model stays live", "domain", m.edge.Domain())
 		m.isAway = true

@@ -44,7 +44,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 	difference := r.OtherFeatures(c.Live.Model)
 	switch {
 	case difference == "":
-		r.setPinned(c.Pinned)
+		r.isPinned.Store(c.Pinned)
 		return c.ConfirmedAt, nil
 	case c.Pinned:
 		return time.Time{}, fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' "+
@@ -109,7 +109,7 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 	if err := r.Running.Adopt(l, c.Pinned); err != nil {
 		return err
 	}
-	r.setPinned(c.Pinned)
+	r.isPinned.Store(c.Pinned)
 	r.WentLive(l, c.ConfirmedAt)
 	event := "a model was adopted"
 	if l.WasReset {
@@ -135,9 +135,9 @@ func (r *Replica) WentLive(l *plugin.Live, confirmed time.Time) {
 	r.countEpoch(l)
 }
 
-// countEpoch counts a change of the live model's epoch.
+// countEpoch counts a live model of another epoch than the one before.
 func (r *Replica) countEpoch(l *plugin.Live) {
-	if before := r.countedEpoch.Swap(int64(l.Epoch)); before != 0 && before != int64(l.Epoch) {
+	if before := r.epoch.Swap(int64(l.Epoch)); before != 0 && before != int64(l.Epoch) {
 		r.Series.Add(health.EpochChanges, 1)
 	}
 }
@@ -158,7 +158,7 @@ func (r *Replica) Record(o plugin.Outcome) {
 		r.countEpoch(o.Live)
 		r.Series.Add(health.Promotions, 1, o.Door)
 		r.Series.Observe(health.FitSeconds, o.Duration.Seconds())
-		r.Series.Set(health.Displacement, o.Displacement)
+		r.displacement.Store(&o.Displacement)
 		r.Freshness.Confirm(r.Clock())
 	}
 	r.Series.Add(health.Candidates, 1, result)

@@ -14,7 +14,6 @@ import (
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
@@ -35,8 +34,9 @@ type Replica struct {
 	boundTo string // stream that the model store binds the pipeline's name to; "" none
 
 	isPinned     atomic.Bool
-	countedEpoch atomic.Int64 // of the live model; 0: no model yet
-	event        atomic.Value // a string: what happened to the stored models
+	epoch        atomic.Int64            // of the live model; 0: none yet
+	displacement atomic.Pointer[float64] // of the outputs by the last promotion; nil: none yet
+	event        atomic.Value            // a string: what happened to the stored models
 
 	refusedLog ratelog.Limiter
 	hooks      Hooks
@@ -192,9 +192,9 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) (stop func()) {
 func (r *Replica) Report(s *spec.Status) {
 	s.Store = r.Event()
 	s.Role, s.IsTrainer, s.Trainer, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.TrainerText(), r.trainer.term()
-	s.Changes = r.configuration.changes()
+	s.Stage.Pinned, s.Displacement, s.Changes = r.IsPinned(), r.displacement.Load(), r.configuration.changes()
 	if r.mirror != nil {
-		s.Hub, s.LastHeard = r.edge.Domain(), r.edge.HubAnsweredAt()
+		s.Hub, s.LastHeard, s.HubSilence = r.edge.Domain(), r.edge.HubAnsweredAt(), r.silence()
 	}
 	if r.Models == nil {
 		return
@@ -233,12 +233,3 @@ func (r *Replica) addEvent(text string) {
 
 // IsPinned reports whether the live model is pinned: nothing that is learned replaces it.
 func (r *Replica) IsPinned() bool { return r.isPinned.Load() }
-
-func (r *Replica) setPinned(isPinned bool) {
-	r.isPinned.Store(isPinned)
-	value := 0.0
-	if isPinned {
-		value = 1
-	}
-	r.Series.Set(health.Pinned, value)
-}
