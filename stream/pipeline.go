@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -168,26 +169,28 @@ func (p *pipeline) startService(ctx context.Context) {
 // errReopen is returned by run when the pipeline is to be opened again: its stored schema or its configuration changes.
 var errReopen = errors.New("the pipeline has to be opened again")
 
-// run serves until ctx is done, and then answers and acknowledges what was pulled, unless the connection is severed.
-func (p *pipeline) run(ctx, severed context.Context) (err error) {
+// run serves until ctx is done, or the pipeline is to be opened again: then the error is errReopen.
+func (p *pipeline) run(ctx, severed context.Context) error {
+	err := p.serve(ctx, severed)
+	if ctx.Err() != nil || p.reopening.Err() == nil {
+		return err
+	}
+	if errors.Is(err, ErrDrain) && p.Input != nil { // what is not answered is redelivered
+		p.Log.Warn("the pipeline is opened again before it has drained", "cause", err)
+		err = nil
+	}
+	return cmp.Or(err, errReopen)
+}
+
+// serve serves until ctx or reopening is done, and then answers and acknowledges what was pulled, unless the connection
+// is severed.
+func (p *pipeline) serve(ctx, severed context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	defer context.AfterFunc(ctx, func() { p.draining.Store(true) })()
-	defer context.AfterFunc(p.reopening, func() { cancel(errReopen) })()
-	defer func() {
-		if !errors.Is(context.Cause(ctx), errReopen) {
-			return
-		}
-		if errors.Is(err, ErrDrain) && p.Input != nil { // what is not answered is redelivered
-			p.Log.Warn("the pipeline is opened again before it has drained", "cause", err)
-			err = nil
-		}
-		if err == nil {
-			err = errReopen
-		}
-	}()
+	defer context.AfterFunc(p.reopening, cancel)()
 	defer p.replica.Start(ctx, &wg)()
 	defer p.relay.LogDeadLetters()
 	if s := p.service.Load(); s != nil {
