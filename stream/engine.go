@@ -98,6 +98,9 @@ func New(o Options) (*Engine, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	conditions, histories := map[string]*health.Conditions{}, map[string]*operations.History{}
 	for _, p := range o.Pipelines {
 		conditions[p.Name], histories[p.Name] = &health.Conditions{}, &operations.History{}

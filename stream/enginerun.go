@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/internal/summaries"
 	"github.com/nats-io/nats.go"
@@ -113,65 +111,68 @@ func (s *engineRun) isTransient(err error) bool {
 const pollPerPipeline = 20 * time.Millisecond
 
 // openOnce binds the streams of a pipeline, loads what is stored, and starts its stage.
-func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err error) {
-	p := newPipeline(&scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions,
-		Streams: s.streams, Pulls: s.pulls, Receiver: s.receiver, Instance: nats.NewInbox(),
-		Log:        s.log.With("pipeline", c.Name),
-		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
-		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}, &s.activity, s.histories[c.Name], s.drain)
-	p.Conditions.Reopen()
-	p.configured, p.generation, p.watch.Interval = c, &s.generation, s.watchInterval
-	if provider := s.options.TracerProvider; provider != nil {
-		p.Tracer = provider.Tracer("github.com/embedd/embedd/stream")
+func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (*pipeline, error) {
+	p := s.newPipeline(c)
+	err := s.bind(ctx, p)
+	if err == nil {
+		err = s.startStage(ctx, p)
 	}
-	p.DeadShare = health.NewDeadShare(c.Name, p.Conditions, p.Log)
-	p.blocks.ClaimLife = cmp.Or(s.claimLife, p.blocks.ClaimLife)
-	defer func() {
-		if err != nil {
-			if p.Running != nil {
-				p.Running.Close()
-			}
-			p.replica.Close() // a lease that was acquired would keep other replicas from training until it expires
-		}
-	}()
+	if err == nil {
+		return p, nil
+	}
+	if p.Running != nil {
+		p.Running.Close()
+	}
+	p.replica.Close() // a lease that was acquired would keep other replicas from training until it expires
+	return nil, err
+}
+
+// bind finds the streams of a pipeline, opens the state bucket, and creates the consumer.
+func (s *engineRun) bind(ctx context.Context, p *pipeline) error {
+	if p.Stream == "" {
+		return nil
+	}
 	if err := p.setDomain(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if c.Stream != "" {
-		if err := s.bind(ctx, p); err != nil {
-			return nil, err
-		}
+	if err := p.findInput(ctx); err != nil {
+		return err
 	}
-	if c.Partitions > 0 {
-		if err := p.relay.BindPartitions(ctx, s.stores.Leases); err != nil {
-			return nil, err
-		}
+	if err := s.openState(ctx, p); err != nil || p.LearnsFromEdges() {
+		return err
 	}
-	p.Series = s.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, needs.HasSummaries(&p.Pipeline))
+	if err := p.relay.Bind(ctx); err != nil || p.Partitions == 0 {
+		return err
+	}
+	return p.relay.BindPartitions(ctx, s.stores.Leases)
+}
+
+// startStage loads what is stored of a pipeline, and starts its stage with it.
+func (s *engineRun) startStage(ctx context.Context, p *pipeline) error {
 	if err := p.configureStage(ctx, s.activity.Trainer()); err != nil {
-		return nil, err
+		return err
 	}
 	stored, err := p.loadStored(ctx, s.stores)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.Running, err = stage.New(p.Stage); err != nil {
-		return nil, err
+		return err
 	}
 	if p.Input != nil { // they are not read again, and each of a thousand pipelines of a stream would keep all of them
 		p.Input.CachedInfo().Config.Subjects = nil
 	}
 	p.relay.Open(p.progress)
 	if err := p.blocks.Open(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	p.Series.Watch(p.status)
 	if err := p.replica.KeepPinned(); err != nil {
-		return nil, err
+		return err
 	}
 	if p.training.HasLateLabels() && p.Input != nil {
 		if err := p.training.ResumeLabels(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	p.replica.ApplyConfiguration(ctx)
@@ -180,18 +181,7 @@ func (s *engineRun) openOnce(ctx context.Context, c Pipeline) (_ *pipeline, err 
 		p.Log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 			l.Epoch)
 	}
-	return p, nil
-}
-
-// bind finds the streams of a pipeline, opens the state bucket, and creates the consumer.
-func (s *engineRun) bind(ctx context.Context, p *pipeline) error {
-	if err := p.findInput(ctx); err != nil {
-		return err
-	}
-	if err := s.openState(ctx, p); err != nil || p.LearnsFromEdges() {
-		return err
-	}
-	return p.relay.Bind(ctx)
+	return nil
 }
 
 // openState opens the state bucket, which the pipelines of the engine share.

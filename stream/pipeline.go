@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -46,36 +47,45 @@ type pipeline struct {
 }
 
 // newPipeline composes a pipeline. It opens nothing.
-func newPipeline(s *scope.Scope, a *relay.Activity, h *operations.History, drainTimeout time.Duration) *pipeline {
-	p := &pipeline{Scope: s, relay: relay.New(s, a, drainTimeout)}
+func (s *engineRun) newPipeline(c Pipeline) *pipeline {
+	shared := &scope.Scope{Pipeline: c, Conn: s.options.Conn, JS: s.js, Permissions: s.permissions, Streams: s.streams,
+		Pulls: s.pulls, Receiver: s.receiver, Instance: nats.NewInbox(), Log: s.log.With("pipeline", c.Name),
+		Conditions: s.conditions[c.Name], Clock: s.options.Clock,
+		Series:       s.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, needs.HasSummaries(&c)),
+		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}
+	shared.Conditions.Reopen()
+	shared.DeadShare = health.NewDeadShare(c.Name, shared.Conditions, shared.Log)
+	maxAge := c.MaxAge
+	if c.Stage.Fixed != nil {
+		maxAge = 0
+	}
+	shared.Freshness = health.NewFreshness(maxAge, shared.Clock)
+	if provider := s.options.TracerProvider; provider != nil {
+		shared.Tracer = provider.Tracer("github.com/embedd/embedd/stream")
+	}
+	p := &pipeline{Scope: shared, relay: relay.New(shared, &s.activity, s.drain), configured: c,
+		generation: &s.generation}
 	p.reopening, p.reopen = context.WithCancel(context.Background())
-	p.replica = replica.New(s, replica.Hooks{HasAnswered: p.hasAnswered, Reopen: p.reopen, TurnChanged: func() {
+	p.replica = replica.New(shared, replica.Hooks{HasAnswered: p.hasAnswered, Reopen: p.reopen, TurnChanged: func() {
 		p.observer.Now()
 		p.training.TurnChanged()
 	}})
-	p.training = training.New(s, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
+	p.training = training.New(shared, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
 		SendLabelLetter: p.relay.SendLabelDeadLetter, IsHolding: p.relay.IsWaitingForModel})
-	p.blocks = blocks.New(s, p.replica, p.training)
-	p.watch = deliveries.New(s)
-	p.observer = observe.New(s, p.replica, p.relay.EarlierPartitions, p.relay.Rebind, p.relay.SetLimit)
+	p.blocks = blocks.New(shared, p.replica, p.training)
+	p.blocks.ClaimLife = cmp.Or(s.claimLife, p.blocks.ClaimLife)
+	p.watch = &deliveries.Watch{Scope: shared, Interval: s.watchInterval}
+	p.observer = observe.New(shared, p.replica, p.relay.EarlierPartitions, p.relay.Rebind, p.relay.SetLimit)
 	p.relay.Attach(p.replica, p.training, p.observer.Now)
-	p.operations = operations.New(operations.Pipeline{Scope: s, Relay: p.relay, Replica: p.replica, Status: p.status,
-		Progress: p.progress, History: h, Service: p.serviceID})
+	p.operations = operations.New(operations.Pipeline{Scope: shared, Relay: p.relay, Replica: p.replica, Status: p.status,
+		Progress: p.progress, History: s.histories[c.Name], Service: p.serviceID})
 	return p
 }
 
 // configureStage completes the configuration of the stage with what the pipeline gives it.
 func (p *pipeline) configureStage(ctx context.Context, isBusy func() bool) error {
-	if p.Clock == nil {
-		p.Clock = time.Now
-	}
 	config := &p.Stage
 	config.Logger, config.Clock, config.Busy = p.Log, p.Clock, isBusy
-	maxAge := p.MaxAge
-	if config.Fixed != nil {
-		maxAge = 0
-	}
-	p.Freshness = health.NewFreshness(maxAge, p.Clock)
 	observe := config.Observe
 	config.Observe = func(f plugin.Outcome) {
 		p.replica.Record(f)

@@ -46,9 +46,6 @@ type Watch struct {
 	isDisturbed bool                        // a replica has started, or answers too late
 }
 
-// New returns the watch of a pipeline.
-func New(s *scope.Scope) *Watch { return &Watch{Scope: s} }
-
 // isPossible reports whether deliveries of this pipeline can be compared: replicas share one consumer, and the user may
 // ask them.
 func (w *Watch) isPossible() bool {
