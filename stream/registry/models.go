@@ -119,9 +119,11 @@ func (c *catalog) withRemedy(p *Pointer, err error) error {
 
 // choiceOf reads the live model of a pointer, and the models with which candidates are compared, if these can be read.
 func (c *catalog) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
+	choice := &Choice{Epochs: p.Epochs, New: p.rebuilt || p.Live == "" && p.Epochs == 0, Stream: p.Stream,
+		Damage: p.damage}
 	v := p.Find(p.Live)
 	if v == nil {
-		return &Choice{Epochs: p.Epochs}, nil
+		return choice, nil
 	}
 	m, err := c.get(ctx, *v)
 	if err != nil {
@@ -149,7 +151,9 @@ func (c *catalog) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	if p.StateOf == p.Live {
 		l.State = p.State
 	}
-	return &Choice{Live: l, Pinned: p.Pin != "", ConfirmedAt: p.ConfirmedAt, Epochs: max(p.Epochs, l.Epoch)}, nil
+	choice.Live, choice.Pinned, choice.ConfirmedAt = l, p.Pin != "", p.ConfirmedAt
+	choice.Epochs = max(p.Epochs, l.Epoch)
+	return choice, nil
 }
 
 // Newest reads the live model with the learner's newest checkpoint, nil if there is no model. It changes nothing.

@@ -148,15 +148,12 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	if p.damage != "" && r.options.Strict {
 		return nil, fmt.Errorf("%w: %s", ErrDamaged, p.damage)
 	}
-	damage, isNew := p.damage, p.rebuilt || p.Live == "" && p.Epochs == 0
 	c, err := r.choiceOf(ctx, p)
-	if !r.options.Strict && (isUnreadable(err) || damage != "") {
-		var why string
-		p, c, why, err = r.repair(ctx)
-		damage = strings.Trim(damage+"; "+why, "; ")
-	}
-	if isUnreadable(err) {
-		err = r.withRemedy(p, err)
+	switch isBad := isUnreadable(err); {
+	case isBad && r.options.Strict:
+		return nil, r.withRemedy(p, err)
+	case isBad || p.damage != "":
+		p, c, err = r.repair(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -173,13 +170,12 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	}
 	r.setAdopted(p, epoch)
 	r.confirmedAt.advance(begin)
-	c.New, c.Damage, c.Stream = isNew, damage, p.Stream
 	return c, nil
 }
 
 // repair writes the pointer again, with the newest version that can be read as the live one. It returns that choice,
-// and which version is used instead of which; "" if the live one can be read.
-func (r *Registry) repair(ctx context.Context) (p *Pointer, c *Choice, why string, err error) {
+// with the damage of the pointer, and which version is used instead of which.
+func (r *Registry) repair(ctx context.Context) (p *Pointer, c *Choice, err error) {
 	p, err = r.update(ctx, func(p *Pointer) error {
 		was := p.Live
 		var cause, err error
@@ -188,7 +184,6 @@ func (r *Registry) repair(ctx context.Context) (p *Pointer, c *Choice, why strin
 			p.fallBack()
 		}
 		if cause == nil || err != nil {
-			why = ""
 			return err
 		}
 		how := "no other version of its features and dimensions can be read, and a first model is fitted"
@@ -197,10 +192,11 @@ func (r *Registry) repair(ctx context.Context) (p *Pointer, c *Choice, why strin
 			how = fmt.Sprintf("%s is used instead; `embedd model ls %s` shows the versions, `embedd model rollback VERSION` "+
 				"chooses another", p.Live, r.pipeline)
 		}
-		why = fmt.Sprintf("the live model %s cannot be read: %v; %s", was, cause, how)
+		c.Damage = strings.TrimPrefix(fmt.Sprintf("%s; the live model %s cannot be read: %v; %s", p.damage, was, cause, how),
+			"; ")
 		return nil
 	})
-	return p, c, why, err
+	return p, c, err
 }
 
 // Forget drops the model that Live returned, which this process cannot use. Follow offers it again.
