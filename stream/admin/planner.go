@@ -317,42 +317,98 @@ func (p *planner) checkConsumers(ctx context.Context) error {
 		if plan.Bucket || plan.conflict {
 			continue
 		}
-		count, durable, owners := p.consumersOf(plan)
-		if count == 0 {
-			continue
-		}
-		limit, others, err := p.consumerLimit(ctx, plan, count, owners, accountLimit)
-		if err != nil {
+		n := p.consumersOf(plan)
+		if err := p.limitConsumers(ctx, plan, &n, accountLimit); err != nil {
 			return err
 		}
-		switch {
-		case limit > 0 && others >= limit && plan.Exists:
-			plan.NoConsumers = true
-			plan.addConsumerWarning(needs.ConsumerFault(plan.Name, limit).Error())
-		case limit > 0 && count+others > limit:
-			text := fmt.Sprintf("the pipelines need %d consumers of stream %s", count, plan.Name)
-			if others > 0 {
-				text += fmt.Sprintf(" in addition to %d of others", others)
-			}
-			effect := "for learning, messages are requested one by one, which is slower"
-			if plan.NoConsumers = durable+others > limit; plan.NoConsumers {
-				effect = "some pipelines get none and answer nothing"
-			}
-			plan.addConsumerWarning(fmt.Sprintf("%s, and its limit is %d: %s; give them separate streams, or raise the limit "+
-				"where the stream is created (--max-consumers) or at the server (jetstream.limits.default_max_consumers)", text,
-				limit, effect))
-		}
+		plan.NoConsumers, plan.ConsumerWarning = n.shortage(plan)
 		if plan.Replicas > 1 {
-			replicated += durable
+			replicated += n.durable
 		}
 		if replicated > maxServerConsumers {
-			plan.addConsumerWarning(fmt.Sprintf("the pipelines need %d consumers with replicas, and a server carries about %d "+
-				"well: spread the pipelines over more clusters, or give streams one replica where that is enough", replicated,
-				maxServerConsumers))
+			plan.ConsumerWarning = strings.TrimPrefix(fmt.Sprintf("%s; the pipelines need %d consumers with replicas, and a "+
+				"server carries about %d well: spread the pipelines over more clusters, or give streams one replica where that is "+
+				"enough", plan.ConsumerWarning, replicated, maxServerConsumers), "; ")
 			replicated = 0
 		}
 	}
 	return nil
+}
+
+// consumers are those of a stream: how many the pipelines need, how many of these are durable, and of which pipelines
+// they are; how many there are of others; and how many there can be, 0: any number.
+type consumers struct {
+	needed, durable int
+	owners          map[string]bool
+	others, limit   int
+}
+
+// consumersOf counts the consumers of a stream that the pipelines need.
+func (p *planner) consumersOf(plan *Plan) consumers {
+	c := consumers{owners: map[string]bool{}}
+	for _, n := range p.needs {
+		if n.Kind == needs.Consumer && (n.Stream == plan.Name ||
+			n.Stream == "" && wildcard.CoveredBy(n.Subject, plan.Subjects)) {
+			c.needed++
+			c.owners[n.Pipeline] = true
+			if n.Durable {
+				c.durable++
+			}
+		}
+	}
+	return c
+}
+
+// limitConsumers finds the limit of the consumers of a stream, which is that of the account unless its own is lower,
+// and counts those of others, unless all that are needed fit in any case.
+func (p *planner) limitConsumers(ctx context.Context, plan *Plan, c *consumers, accountLimit int) error {
+	if p.js == nil || c.needed == 0 {
+		return nil
+	}
+	var s jetstream.Stream
+	if c.limit = max(accountLimit, 0); plan.Exists || plan.Outdated {
+		var err error
+		if s, err = p.js.Stream(ctx, plan.Name); err != nil {
+			return natsx.ExplainAPIError(err)
+		}
+		if own := s.CachedInfo().Config.MaxConsumers; own > 0 && (c.limit == 0 || own < c.limit) {
+			c.limit = own
+		}
+	}
+	if c.limit == 0 && !needs.OlderServer(p.js.Conn().ConnectedServerVersion(), consumerLimitSince) {
+		c.limit = maxStreamConsumers
+	}
+	if s == nil || c.limit == 0 || c.needed+s.CachedInfo().State.Consumers <= c.limit {
+		return nil
+	}
+	list := s.ListConsumers(ctx)
+	for info := range list.Info() {
+		if !c.owners[needs.ConsumerOwner(info.Config)] {
+			c.others++
+		}
+	}
+	return natsx.ExplainAPIError(list.Err())
+}
+
+// shortage reports whether some pipelines get no consumer of a stream, and warns if it cannot have as many as needed.
+func (c *consumers) shortage(plan *Plan) (hasNone bool, warning string) {
+	switch {
+	case c.limit == 0 || c.needed+c.others <= c.limit:
+		return false, ""
+	case c.others >= c.limit && plan.Exists:
+		return true, needs.ConsumerFault(plan.Name, c.limit).Error()
+	}
+	text := fmt.Sprintf("the pipelines need %d consumers of stream %s", c.needed, plan.Name)
+	if c.others > 0 {
+		text += fmt.Sprintf(" in addition to %d of others", c.others)
+	}
+	effect := "for learning, messages are requested one by one, which is slower"
+	if hasNone = c.durable+c.others > c.limit; hasNone {
+		effect = "some pipelines get none and answer nothing"
+	}
+	return hasNone, fmt.Sprintf("%s, and its limit is %d: %s; give them separate streams, or raise the limit where the "+
+		"stream is created (--max-consumers) or at the server (jetstream.limits.default_max_consumers)", text, c.limit,
+		effect)
 }
 
 // checkLimits adds a plan with a problem for each limit of the account and the server that is too low.
@@ -386,59 +442,6 @@ func (p *planner) checkLimits(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-func (p *Plan) addConsumerWarning(text string) {
-	p.ConsumerWarning = strings.TrimPrefix(p.ConsumerWarning+"; "+text, "; ")
-}
-
-// consumersOf returns how many consumers of a stream the pipelines need, how many durable ones, and which pipelines.
-func (p *planner) consumersOf(plan *Plan) (count, durable int, owners map[string]bool) {
-	owners = map[string]bool{}
-	for _, n := range p.needs {
-		if n.Kind == needs.Consumer && (n.Stream == plan.Name ||
-			n.Stream == "" && wildcard.CoveredBy(n.Subject, plan.Subjects)) {
-			count++
-			owners[n.Pipeline] = true
-			if n.Durable {
-				durable++
-			}
-		}
-	}
-	return count, durable, owners
-}
-
-// consumerLimit returns how many consumers a stream may have (0: any number), and how many it has of others than the
-// owners, which it leaves at 0 if count more fit in any case. accountLimit is the limit of the account; 0: none.
-func (p *planner) consumerLimit(ctx context.Context, plan *Plan, count int, owners map[string]bool,
-	accountLimit int) (limit, others int, err error) {
-	limit = accountLimit
-	if limit <= 0 && p.js != nil && !needs.OlderServer(p.js.Conn().ConnectedServerVersion(), consumerLimitSince) {
-		limit = maxStreamConsumers
-	}
-	if p.js == nil || !plan.Exists && !plan.Outdated {
-		return max(limit, 0), 0, nil
-	}
-	s, err := p.js.Stream(ctx, plan.Name)
-	if err != nil {
-		return 0, 0, natsx.ExplainAPIError(err)
-	}
-	if own := s.CachedInfo().Config.MaxConsumers; own > 0 && (accountLimit <= 0 || own < accountLimit) {
-		limit = own
-	}
-	if count+s.CachedInfo().State.Consumers <= limit {
-		return limit, 0, nil // all fit, existing consumers or not
-	}
-	list := s.ListConsumers(ctx)
-	for c := range list.Info() {
-		if !owners[needs.ConsumerOwner(c.Config)] {
-			others++
-		}
-	}
-	if err := list.Err(); err != nil {
-		return 0, 0, natsx.ExplainAPIError(err)
-	}
-	return max(limit, 0), others, nil
 }
 
 // compareReplicas plans to raise what has fewer replicas than requested, and warns where that is not for Setup to do,
