@@ -90,9 +90,6 @@ func (s *session) run(ctx context.Context) {
 			return a != nil && a.ownersBefore(s.Own.Holder) >= successors
 		}})
 	wg.Go(func() {
-		if err := coordinator.Acquire(coordinates); err != nil && coordinates.Err() == nil {
-			s.Logger.Debug("the assignment of a group cannot be read; trying again", "group", s.Name, "error", err)
-		}
 		coordinator.Run(coordinates, func(ctx context.Context, term uint64) {
 			if tenure := coordinator.Tenure(); tenure.Term == term && term != 0 {
 				s.coordinate(ctx, coordinator, tenure)

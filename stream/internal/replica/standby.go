@@ -49,9 +49,6 @@ func (e *Election) keepStandby(ctx context.Context) {
 		return
 	}
 	s := e.standby.lease
-	if err := s.Acquire(waiting); err != nil && waiting.Err() == nil {
-		e.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
-	}
 	s.Run(waiting, func(context.Context, uint64) {
 		e.trainer.Recheck() // the standby reads the trainer's lease more often
 		e.changed()
