@@ -87,8 +87,7 @@ func (e *Election) ObservesLag() (observes, isKnown bool) {
 	if e.trainer.Lease == nil {
 		return false, false
 	}
-	s := e.trainer.Status()
-	return s.Term != 0 || s.Holder.Holder == "", true
+	return e.trainer.Term() != 0 || !e.HasTrainer(), true
 }
 
 // apply asks for the trainer's lease, if this replica may train.

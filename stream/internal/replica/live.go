@@ -200,11 +200,6 @@ func (r *Replica) takeOver(ctx context.Context, term uint64) error {
 	return r.Models.CatchUp(ctx, r.Adopt)
 }
 
-// Newest reads the live model of the store with its newest checkpoint, nil if there is no model.
-func (r *Replica) Newest(ctx context.Context) (*plugin.Live, error) {
-	return r.Models.Newest(ctx)
-}
-
 // takeOverFirst takes what the store has while this replica has no model: none, or one that the former trainer fitted.
 func (r *Replica) takeOverFirst(ctx context.Context) error {
 	choice, err := r.Models.Live(ctx)

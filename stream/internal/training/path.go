@@ -188,7 +188,7 @@ func (p *Path) takeOver(ctx context.Context, r Reader, term uint64) {
 // returns nil, and the window begins where reading began. reason explains why the window cannot be read again, or is
 // "".
 func (p *Path) newestCheckpoint(ctx context.Context) (live *plugin.Live, reason string) {
-	live, err := p.replica.Newest(ctx)
+	live, err := p.replica.Models.Newest(ctx)
 	if err != nil {
 		return nil, err.Error()
 	}
