@@ -28,7 +28,7 @@ func CreateStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 // deleting: the request is repeated until the deadline of ctx, or for as long as Hedge does.
 func FindStream(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
 	for {
-		s, err := Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, name) })
+		s, err := Stream(ctx, js, name)
 		switch _, hasDeadline := ctx.Deadline(); {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			return nil, nil
@@ -36,6 +36,32 @@ func FindStream(ctx context.Context, js jetstream.JetStream, name string) (jetst
 			return s, err
 		}
 	}
+}
+
+// Stream requests a stream, as Hedge does.
+func Stream(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
+	return Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, name) })
+}
+
+// Consumer requests a consumer, as Hedge does.
+func Consumer(ctx context.Context, js jetstream.JetStream, stream, name string) (jetstream.Consumer, error) {
+	return Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return js.Consumer(ctx, stream, name) })
+}
+
+// CountMessages counts the messages of a stream that match a subject.
+func CountMessages(ctx context.Context, js jetstream.JetStream, stream, subject string) (n uint64, err error) {
+	s, err := js.Stream(ctx, stream)
+	if err != nil {
+		return 0, err
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return 0, err
+	}
+	for _, messages := range info.State.Subjects {
+		n += messages
+	}
+	return n, nil
 }
 
 // StreamsOf lists the streams that take a subject or a part of it.

@@ -98,7 +98,7 @@ func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.St
 	begin := d.Clock()
 	s, err := ask(ctx, d.permissions, func(ctx context.Context) (jetstream.Stream, error) {
 		if n.Name == "" {
-			return d.streamOf(ctx, n.Subject)
+			return natsx.StreamOf(ctx, d.js, n.Subject)
 		}
 		return d.js.Stream(ctx, n.Name)
 	})
@@ -146,15 +146,6 @@ func (d *diagnosis) checkPartitions(n *needs.Need, c *jetstream.StreamConfig) {
 	} else {
 		d.addOK("partitions", n.Pipeline, "stream %s has %d, by key", c.Name, n.Partitions)
 	}
-}
-
-// streamOf is the stream that takes a subject.
-func (d *diagnosis) streamOf(ctx context.Context, subject string) (jetstream.Stream, error) {
-	name, err := natsx.StreamName(ctx, d.js, subject)
-	if err != nil {
-		return nil, err
-	}
-	return d.js.Stream(ctx, name)
 }
 
 func (d *diagnosis) addMissing(ctx context.Context, n *needs.Need) {

@@ -280,15 +280,13 @@ func (t *traffic) checkLateLabels(ctx context.Context) {
 	p := t.pipeline
 	name := ""
 	count, err := ask(ctx, t.permissions, func(ctx context.Context) (n struct{ inputs, labels uint64 }, err error) {
-		if n.inputs, err = countMessages(ctx, t.input, p.Subject); err != nil {
+		if n.inputs, err = natsx.CountMessages(ctx, t.js, p.Stream, p.Subject); err != nil {
 			return n, err
 		}
-		s, err := t.streamOf(ctx, p.Labels)
-		if err != nil {
+		if name, err = natsx.StreamName(ctx, t.js, p.Labels); err != nil {
 			return n, err // reported by the check of the stream
 		}
-		name = s.CachedInfo().Config.Name
-		n.labels, err = countMessages(ctx, s, p.Labels)
+		n.labels, err = natsx.CountMessages(ctx, t.js, name, p.Labels)
 		return n, err
 	})
 	if err == nil && count.labels == 0 && count.inputs >= minUnlabelled {
@@ -296,18 +294,6 @@ func (t *traffic) checkLateLabels(ctx context.Context) {
 			"the input has %d messages: nothing is learned", name, p.Labels, count.inputs),
 			Fix: "publish labels with the keys of the rows: 'embedd publish --labels'"})
 	}
-}
-
-// countMessages counts the messages of a subject in a stream.
-func countMessages(ctx context.Context, s jetstream.Stream, subject string) (n uint64, err error) {
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
-	if err != nil {
-		return 0, err
-	}
-	for _, count := range info.State.Subjects {
-		n += count
-	}
-	return n, nil
 }
 
 // checkRetainedRows notes that the stream keeps fewer rows than the window has: a restart continues with fewer.
@@ -351,7 +337,7 @@ func (t *traffic) countAnswers(ctx context.Context) (n answers, err error) {
 	var newest time.Time
 	streams := map[string]jetstream.Stream{}
 	for _, subject := range []string{p.Dead, p.OutputPattern()} {
-		s, err := t.streamOf(ctx, subject)
+		s, err := natsx.StreamOf(ctx, t.js, subject)
 		if err != nil || !t.mayRead(s.CachedInfo().Config.Name, subject) {
 			return n, err
 		}

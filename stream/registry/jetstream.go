@@ -235,15 +235,8 @@ func (s *jetStream) remove(ctx context.Context, _, version string) error {
 	return s.purge(ctx, metadataSubject(version))
 }
 
-// models returns the stream of the object store, as it is now.
-func (s *jetStream) models(ctx context.Context) (jetstream.Stream, error) {
-	return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return s.js.Stream(ctx, objectStream)
-	})
-}
-
 func (s *jetStream) purge(ctx context.Context, subject string) error {
-	stream, err := s.models(ctx)
+	stream, err := natsx.Stream(ctx, s.js, objectStream)
 	if err != nil {
 		return err
 	}
@@ -290,7 +283,7 @@ func (s *jetStream) infos(ctx context.Context, pipeline string) (all []*jetstrea
 // tidy purges the chunks of objects without metadata, which is written last. Their age is by the clock of the server
 // that has dated them: by another one, a model that is being written may look abandoned.
 func (s *jetStream) tidy(ctx context.Context, _ string, maxIdle time.Duration) error {
-	stream, err := s.models(ctx)
+	stream, err := natsx.Stream(ctx, s.js, objectStream)
 	if err != nil {
 		return err
 	}
@@ -342,9 +335,7 @@ func (s *jetStream) watch(pipeline string, notify func(uint64)) (time.Duration, 
 
 func (s *jetStream) state(ctx context.Context, _ string) (state, error) {
 	stream, at, err := s.streams.GetAt(ctx, pointerStream, func(ctx context.Context) (jetstream.Stream, error) {
-		return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-			return s.js.Stream(ctx, pointerStream)
-		})
+		return natsx.Stream(ctx, s.js, pointerStream)
 	})
 	if natsx.IsNotFound(err) {
 		return state{at: at}, nil // load creates it again

@@ -195,7 +195,7 @@ func (w *Observer) countDead(ctx context.Context, s *Snapshot) {
 		state.FirstTime.Equal(was.FirstTime) {
 		return
 	}
-	if n, err := w.matching(ctx, w.sinks[w.Dead], w.Dead); err == nil {
+	if n, err := natsx.CountMessages(ctx, w.JS, w.sinks[w.Dead], w.Dead); err == nil {
 		s.Dead, *was = &n, state
 	}
 }
@@ -265,7 +265,7 @@ func (w *Observer) count(ctx context.Context, input jetstream.Stream, q needs.Pa
 		return err
 	})
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		n, err = w.matching(ctx, w.Stream, filter)
+		n, err = natsx.CountMessages(ctx, w.JS, w.Stream, filter)
 	}
 	if err != nil {
 		return nil, err
@@ -292,22 +292,6 @@ func (w *Observer) exhausted(c *jetstream.ConsumerInfo) error {
 	return fmt.Errorf("%d inputs wait for their dead letters to be stored, as many as nats.max_ack_pending lets be "+
 		"without an answer, so no other input is delivered: %s; or raise nats.max_ack_pending, up to %d",
 		c.NumAckPending, refused, spec.MaxAckPending)
-}
-
-// matching counts the messages of a stream that match a filter.
-func (w *Observer) matching(ctx context.Context, stream, filter string) (n uint64, err error) {
-	input, err := w.JS.Stream(ctx, stream)
-	if err != nil {
-		return 0, err
-	}
-	info, err := input.Info(ctx, jetstream.WithSubjectFilter(filter))
-	if err != nil {
-		return 0, err
-	}
-	for _, of := range info.State.Subjects {
-		n += of
-	}
-	return n, nil
 }
 
 // after is when the first message of the pipeline after a sequence number was stored, by our clock; zero when that is

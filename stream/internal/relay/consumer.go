@@ -48,7 +48,7 @@ func (c *consumers) bind(ctx context.Context, s *source) (consumer jetstream.Con
 }
 
 func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer, time.Time, error) {
-	input, err := c.stream(ctx)
+	input, err := natsx.Stream(ctx, c.JS, c.Stream)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -59,9 +59,7 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		FilterSubject: s.filter,
 	}
-	consumer, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return input.Consumer(ctx, s.durable)
-	})
+	consumer, err := natsx.Consumer(ctx, c.JS, c.Stream, s.durable)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		if s.isOrdered() && s.previous.Created.Equal(created) && s.previous.Floor > 0 {
@@ -91,15 +89,11 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	now, err := c.stream(ctx)
+	now, err := natsx.Stream(ctx, c.JS, c.Stream)
 	if err == nil && !now.CachedInfo().Created.Equal(created) {
 		err = errors.New("the stream was recreated while its consumer was bound")
 	}
 	return consumer, created, err
-}
-
-func (c *consumers) stream(ctx context.Context) (jetstream.Stream, error) {
-	return natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return c.JS.Stream(ctx, c.Stream) })
 }
 
 // maxPullExpiry is the longest expiry of a pull request that the consumers allow. Earlier versions, whose answers have
@@ -206,13 +200,6 @@ func (c *consumers) hasAnswered(ctx context.Context) (bool, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, natsx.ExplainAPIError(err)
 	}
-	stream, err := c.dedup.sink(c.OutputPattern()).refresh(ctx)
-	if err != nil {
-		return false, natsx.ExplainAPIError(err)
-	}
-	outputs, err := stream.Info(ctx, jetstream.WithSubjectFilter(c.OutputPattern()))
-	if err != nil {
-		return false, natsx.ExplainAPIError(err)
-	}
-	return len(outputs.State.Subjects) > 0, nil
+	outputs, err := natsx.CountMessages(ctx, c.JS, c.dedup.sink(c.OutputPattern()).stream(), c.OutputPattern())
+	return outputs > 0, natsx.ExplainAPIError(err)
 }

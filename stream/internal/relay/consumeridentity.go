@@ -65,9 +65,7 @@ func (i *consumerIdentity) verify(ctx context.Context, s *scope.Scope, durable s
 	i.mu.Lock()
 	created, pulls, reconnects, now := i.created, i.pulls, s.Conn.Stats().Reconnects, time.Now()
 	i.mu.Unlock()
-	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return s.JS.Consumer(ctx, s.Stream, durable)
-	})
+	c, err := natsx.Consumer(ctx, s.JS, s.Stream, durable)
 	if err != nil || !c.CachedInfo().Created.Equal(created) {
 		return false, err
 	}

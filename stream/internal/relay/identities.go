@@ -110,7 +110,7 @@ func (i *identities) marks(ctx context.Context) (map[string]streamMark, error) {
 		if name == "" || marks[name] != (streamMark{}) {
 			continue
 		}
-		s, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return i.JS.Stream(ctx, name) })
+		s, err := natsx.Stream(ctx, i.JS, name)
 		if err != nil {
 			return nil, natsx.ExplainAPIError(err)
 		}
