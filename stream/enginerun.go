@@ -152,7 +152,7 @@ func (s *engineRun) startStage(ctx context.Context, p *pipeline) error {
 	if err := p.configureStage(ctx, s.activity.Trainer()); err != nil {
 		return err
 	}
-	stored, err := p.loadStored(ctx, s.stores)
+	err := p.loadStored(ctx, s.stores)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (s *engineRun) startStage(ctx context.Context, p *pipeline) error {
 		return err
 	}
 	p.Series.Watch(p.status)
-	if err := p.replica.KeepPinned(); err != nil {
+	if err := p.replica.Started(); err != nil {
 		return err
 	}
 	if p.training.HasLateLabels() && p.Input != nil {
@@ -176,11 +176,6 @@ func (s *engineRun) startStage(ctx context.Context, p *pipeline) error {
 		}
 	}
 	p.replica.ApplyConfiguration(ctx)
-	if l := p.Running.Live(); l != nil {
-		p.replica.WentLive(l, stored.Confirmed)
-		p.Log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
-			l.Epoch)
-	}
 	return nil
 }
 

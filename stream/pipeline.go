@@ -106,25 +106,23 @@ func (p *pipeline) configureStage(ctx context.Context, isBusy func() bool) error
 }
 
 // loadStored loads the schema and the live model, and sets where training starts.
-func (p *pipeline) loadStored(ctx context.Context, stores *replica.Stores) (stored replica.Stored, err error) {
-	if err := p.replica.LoadSchema(ctx); err != nil {
-		return stored, err
+func (p *pipeline) loadStored(ctx context.Context, stores *replica.Stores) error {
+	err := p.replica.LoadSchema(ctx)
+	var live *plugin.Live
+	if err == nil && p.Stage.Fixed == nil && p.replica.StoresModels() {
+		live, err = p.replica.Open(ctx, stores)
 	}
-	if p.Stage.Fixed == nil && p.replica.StoresModels() {
-		if stored, err = p.replica.Open(ctx, stores); err != nil {
-			return stored, err
-		}
-	}
-	if err := p.replica.SettleSchema(ctx, stored.Live); err != nil {
-		return stored, err
+	if err == nil {
+		err = p.replica.SettleSchema(ctx, live)
 	}
 	switch after := p.replica.CountsAfter(); {
-	case stored.Live != nil && p.Input != nil:
-		p.training.Resume(stored.Live)
+	case err != nil:
+	case live != nil && p.Input != nil:
+		p.training.Resume(live)
 	case after > 0:
 		p.training.ReadFrom = after + 1
 	}
-	return stored, nil
+	return err
 }
 
 // findInput finds the input stream. It creates none, because streams have the users' data: the error is

@@ -19,15 +19,15 @@ func (r *Replica) StoresModels() bool {
 }
 
 // accept decides what of the store's choice this replica uses: its live model, unless that has other features than the
-// configuration, and epochs that were never used. It returns when the model was last confirmed.
-func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed time.Time, err error) {
+// configuration, and epochs that were never used.
+func (r *Replica) accept(ctx context.Context, c *registry.Choice) error {
 	if c.Damage != "" {
 		r.addEvent(c.Damage)
 	}
 	if c.New {
 		used, err := r.hooks.HasAnswered(ctx)
 		if err != nil {
-			return time.Time{}, err
+			return err
 		}
 		if used {
 			c.Epochs = max(c.Epochs, int(r.Clock().Unix()))
@@ -38,16 +38,17 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 	}
 	r.Stage.Epochs = c.Epochs
 	if c.Live == nil {
-		return time.Time{}, nil
+		return nil
 	}
 	c.Live.Epochs = max(c.Live.Epochs, c.Epochs)
 	difference := r.OtherFeatures(c.Live.Model)
 	switch {
 	case difference == "":
 		r.isPinned.Store(c.Pinned)
-		return c.ConfirmedAt, nil
+		r.confirmed = c.ConfirmedAt
+		return nil
 	case c.Pinned:
-		return time.Time{}, fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' "+
+		return fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' "+
 			"and start again, so that a model of the new features is fitted",
 			c.Live.Version, difference, r.Name)
 	case r.Schema.record.IsReset() && !r.IsTrainer():
@@ -60,7 +61,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 		r.Models.Forget()
 	default:
 		if err := r.Models.Retire(ctx, r.trainer.term()); err != nil {
-			return time.Time{}, err
+			return err
 		}
 		if r.Schema.record.IsReset() {
 			r.addEvent(fmt.Sprintf("the live model %s: it is retired, and the first model of the next schema begins a new epoch",
@@ -72,7 +73,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 			difference, c.Live.Version, c.Live.Version))
 	}
 	c.Live = nil
-	return time.Time{}, nil
+	return nil
 }
 
 // OtherFeatures says which features a model has when they are not those of the configuration, else "".
@@ -92,12 +93,18 @@ func abbreviate(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// KeepPinned pins the model of a new stage.
-func (r *Replica) KeepPinned() error {
-	if !r.IsPinned() || r.Running.Live() == nil {
+// Started records the live model of a new stage, and pins it if it is pinned in the store.
+func (r *Replica) Started() error {
+	l := r.Running.Live()
+	if l == nil {
 		return nil
 	}
-	return r.Running.Adopt(r.Running.Live(), true)
+	r.WentLive(l, r.confirmed)
+	r.Log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch", l.Epoch)
+	if !r.IsPinned() {
+		return nil
+	}
+	return r.Running.Adopt(l, true)
 }
 
 // Adopt makes a model of the store the live one here. The registry calls it and waits for it.
@@ -206,7 +213,7 @@ func (r *Replica) takeOverFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.accept(ctx, choice); err != nil || choice.Live == nil {
+	if err := r.accept(ctx, choice); err != nil || choice.Live == nil {
 		return err
 	}
 	return r.Adopt(choice)

@@ -33,6 +33,7 @@ type Replica struct {
 
 	boundTo string // stream that the model store binds the pipeline's name to; "" none
 
+	confirmed    time.Time // when the live model was last confirmed, as Open has read it
 	isPinned     atomic.Bool
 	epoch        atomic.Int64            // of the live model; 0: none yet
 	displacement atomic.Pointer[float64] // of the outputs by the last promotion; nil: none yet
@@ -63,21 +64,15 @@ func New(s *scope.Scope, hooks Hooks) *Replica {
 	return r
 }
 
-// Stored is what Open found in the model store.
-type Stored struct {
-	Live      *plugin.Live // nil: none
-	Confirmed time.Time    // when the live model was last confirmed
-}
-
 // Open opens the model store, loads the live model, and takes the trainer's lease when no replica holds it. It
-// completes the configuration of the stage, which does not exist yet.
-func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
+// completes the configuration of the stage, which does not exist yet. It returns the live model, nil if there is none.
+func (r *Replica) Open(ctx context.Context, stores *Stores) (*plugin.Live, error) {
 	store, err := stores.models(ctx, r.Scope)
 	if err != nil {
-		return Stored{}, err
+		return nil, err
 	}
 	if r.Leases, err = stores.trainerLeases(ctx, r.Scope); err != nil {
-		return Stored{}, err
+		return nil, err
 	}
 	if edge, ok := store.(*registry.Edge); ok {
 		r.mirror = &mirror{Scope: r.Scope, edge: edge, opened: time.Now(), adopted: make(chan struct{}, 1)}
@@ -85,14 +80,14 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 	r.Models = registry.New(store, r.Name, r.storeOptions())
 	choice, err := r.Models.Live(ctx)
 	if err != nil {
-		return Stored{}, err
+		return nil, err
 	}
 	r.boundTo = choice.Stream
 	if err := needs.CheckName(ctx, r.JS, r.Permissions, &r.Pipeline, r.Domain, r.boundTo); err != nil {
-		return Stored{}, err
+		return nil, err
 	}
 	if err := r.apply(ctx); err != nil {
-		return Stored{}, err
+		return nil, err
 	}
 	if r.trainer.Lease != nil && r.trainer.Term() != 0 {
 		// What a former trainer stores until then is followed as any other model.
@@ -101,12 +96,11 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 			r.openTerm = term
 			r.trainer.settled.Store(term)
 		} else if !errors.Is(err, registry.ErrFenced) {
-			return Stored{}, err
+			return nil, err
 		}
 	}
-	confirmed, err := r.accept(ctx, choice)
-	if err != nil {
-		return Stored{}, err
+	if err := r.accept(ctx, choice); err != nil {
+		return nil, err
 	}
 	if r.IsTrainer() { // a version that another replica is writing must not be swept
 		if err := r.Models.Sweep(ctx); err != nil {
@@ -123,7 +117,7 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
 		stage.Source = map[string]string{"stream": r.Stream, "created": r.Created.UTC().Format(time.RFC3339Nano),
 			"subject": r.Subject}
 	}
-	return Stored{Live: choice.Live, Confirmed: confirmed}, nil
+	return choice.Live, nil
 }
 
 // ApplyConfiguration reports which keys of the configuration have changed since the pipeline last ran. It is called
