@@ -428,12 +428,6 @@ func TestImpossiblePartitions(t *testing.T) {
 			t.Errorf("%s: after its fix setup reports %q", name, text)
 		}
 	}
-	for version, want := range map[string]string{"2.9.25": "NATS server 2.10 or later", "2.10.0": "", "2.11.0": ""} {
-		err := needs.PartitionServer(version)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("of server %s: %v", version, err)
-		}
-	}
 }
 
 // TestSetupMakesPartitions: setup creates a stream with partitions, and adds them to one that it created before, which

@@ -139,9 +139,7 @@ func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.St
 // checkPartitions checks that a stream maps the keys of messages to partitions.
 func (d *diagnosis) checkPartitions(n *needs.Need, c *jetstream.StreamConfig) {
 	fault := needs.PartitionFault(&spec.Pipeline{Name: n.Pipeline, Subject: n.Subject, Partitions: n.Partitions}, c)
-	if err := needs.PartitionServer(d.Conn.ConnectedServerVersion()); err != nil {
-		d.add(Finding{Check: "partitions", Pipeline: n.Pipeline, Text: err.Error(), Fix: "upgrade the server"})
-	} else if fault != nil {
+	if fault != nil {
 		d.addFault("partitions", n.Pipeline, fault)
 	} else {
 		d.addOK("partitions", n.Pipeline, "stream %s has %d, by key", c.Name, n.Partitions)

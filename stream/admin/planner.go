@@ -76,12 +76,6 @@ func (p *planner) planPartitions(ctx context.Context, n *needs.Need) error {
 	if n.Partitions == 0 || plan == nil || plan.Problem != "" {
 		return nil
 	}
-	if p.js != nil {
-		if err := needs.PartitionServer(p.js.Conn().ConnectedServerVersion()); err != nil {
-			plan.Problem = err.Error()
-			return nil
-		}
-	}
 	want := needs.PartitionTransform(n.Subject, n.Partitions)
 	if plan.Transform != nil && *plan.Transform != *want {
 		plan.Problem = fmt.Sprintf("stream %s can map the keys of one subject to partitions, and pipelines need more than "+

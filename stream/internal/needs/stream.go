@@ -134,15 +134,6 @@ func ServerFault(name, version string) string {
 	return fmt.Sprintf("the server %s has version %s, and embedd needs 2.10 or later: upgrade it", name, version)
 }
 
-// PartitionServer returns an error where the server is too old for partitions.
-func PartitionServer(version string) error {
-	if !OlderServer(version, minVersion) {
-		return nil
-	}
-	return fmt.Errorf("input.partitions needs NATS server 2.10 or later (subject transforms of streams), and this one is "+
-		"%s: upgrade it, or delete input.partitions", version)
-}
-
 // OlderServer reports whether a server's version is before another; a text that is no version is not.
 func OlderServer(version string, than [3]int) bool {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)

@@ -122,8 +122,8 @@ func (r *Relay) Bind(ctx context.Context) error {
 // earlier numbers.
 func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context, *scope.Scope) (*lease.Bucket,
 	error)) error {
-	if err := needs.PartitionServer(r.Conn.ConnectedServerVersion()); err != nil {
-		return err
+	if fault := needs.ServerFault(r.Conn.ConnectedServerName(), r.Conn.ConnectedServerVersion()); fault != "" {
+		return errors.New(fault)
 	}
 	if f := needs.PartitionFault(&r.Pipeline, &r.Input.CachedInfo().Config); f != nil {
 		return f
