@@ -81,10 +81,7 @@ func (s *engineRun) checkLimits(ctx context.Context) error {
 // open opens a pipeline. After a transient error it tries again, until a time or, if that is zero, until ctx is done.
 func (s *engineRun) open(ctx context.Context, c Pipeline, until time.Time) (p *pipeline, err error) {
 	for attempt := 0; ; attempt++ {
-		err = s.permissions.Guard(ctx, s.permissions.IsServerRequest, func(ctx context.Context) (err error) {
-			p, err = s.openOnce(ctx, c)
-			return err
-		})
+		p, err = natsx.Guarded(ctx, s.permissions, func(ctx context.Context) (*pipeline, error) { return s.openOnce(ctx, c) })
 		if err == nil || !s.isTransient(err) || !until.IsZero() && time.Now().After(until) || !natsx.Backoff(ctx, attempt) {
 			return p, err
 		}
@@ -182,9 +179,8 @@ func (s *engineRun) startStage(ctx context.Context, p *pipeline) error {
 // openState opens the state bucket, which the pipelines of the engine share.
 func (s *engineRun) openState(ctx context.Context, p *pipeline) (err error) {
 	if s.state == nil {
-		err = s.permissions.Guard(ctx, s.permissions.IsServerRequest, func(ctx context.Context) (err error) {
-			s.state, err = statestore.Open(ctx, s.js, p.Models.Replicas)
-			return err
+		s.state, err = natsx.Guarded(ctx, s.permissions, func(ctx context.Context) (*natsx.Bucket, error) {
+			return statestore.Open(ctx, s.js, p.Models.Replicas)
 		})
 		if err == nil {
 			s.state.AnnounceChanges()

@@ -309,6 +309,16 @@ func (m *PermissionMonitor) Guard(ctx context.Context, isRelevant func(Permissio
 	return err
 }
 
+// Guarded sends requests to the server, and ends them as soon as it denies one, as Guard does.
+func Guarded[T any](ctx context.Context, m *PermissionMonitor, requests func(context.Context) (T, error)) (answer T,
+	err error) {
+	err = m.Guard(ctx, m.IsServerRequest, func(ctx context.Context) (err error) {
+		answer, err = requests(ctx)
+		return err
+	})
+	return answer, err
+}
+
 // IsServerRequest reports whether a permission is for requests to the server or their replies, not for the host's own
 // subjects.
 func (m *PermissionMonitor) IsServerRequest(p Permission) bool {

@@ -13,15 +13,10 @@ import (
 const requestTimeout = 5 * time.Second
 
 // ask sends requests to the server within requestTimeout, and ends them as soon as the server denies one.
-func ask[T any](ctx context.Context, p *natsx.PermissionMonitor, requests func(context.Context) (T, error)) (answer T,
-	err error) {
+func ask[T any](ctx context.Context, p *natsx.PermissionMonitor, requests func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err = p.Guard(ctx, p.IsServerRequest, func(ctx context.Context) (err error) {
-		answer, err = requests(ctx)
-		return err
-	})
-	return answer, err
+	return natsx.Guarded(ctx, p, requests)
 }
 
 // guard is ask with an error that names what could not be done, as in "reading the schema", the pipeline, and the

@@ -217,10 +217,8 @@ func (c *ServerMonitor) request(ctx context.Context) (partitioned *string, err e
 	for _, name := range c.Streams {
 		within, cancel := context.WithTimeout(ctx, c.Timeout/8)
 		defer cancel()
-		var s jetstream.Stream
-		err := c.Permissions.Guard(within, c.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
-			s, err = c.JS.Stream(ctx, name)
-			return err
+		s, err := natsx.Guarded(within, c.Permissions, func(ctx context.Context) (jetstream.Stream, error) {
+			return c.JS.Stream(ctx, name)
 		})
 		// A stream that is electing its leader does not answer for seconds, on a server that works: each pipeline's observer
 		// reports that, and no connection is ended for it.

@@ -207,10 +207,8 @@ var errClaimed = errors.New("other messages of the stream have both identities o
 // resolveDuplicate finds out whether the message that has the identity of a part, as the server says, is the part.
 // Otherwise it sends the part again under its second identity.
 func (c *confirmer) resolveDuplicate(ctx context.Context, o *part) error {
-	isStored := false
-	err := c.Permissions.Guard(ctx, c.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
-		isStored, err = o.sink.has(ctx, o.claimant, o)
-		return err
+	isStored, err := natsx.Guarded(ctx, c.Permissions, func(ctx context.Context) (bool, error) {
+		return o.sink.has(ctx, o.claimant, o)
 	})
 	switch {
 	case errors.Is(err, errNotStored):

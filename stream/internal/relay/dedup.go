@@ -139,9 +139,9 @@ func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
 			continue
 		}
 		for attempt := 0; ; attempt++ {
-			err := d.permissions.Guard(ctx, d.permissions.IsServerRequest, func(ctx context.Context) (err error) {
-				o.isStored, err = d.isStored(ctx, o)
-				return err
+			var err error
+			o.isStored, err = natsx.Guarded(ctx, d.permissions, func(ctx context.Context) (bool, error) {
+				return d.isStored(ctx, o)
 			})
 			if err == nil {
 				break

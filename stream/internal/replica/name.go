@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
@@ -16,10 +17,8 @@ func (r *Replica) BindName(ctx context.Context) error {
 	if r.Stream == "" || r.Models == nil || r.mirror != nil || r.boundTo == r.Stream {
 		return nil
 	}
-	var bound string
-	err := r.Permissions.Guard(ctx, r.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
-		bound, err = r.Models.Bind(ctx, r.boundTo, r.Stream)
-		return err
+	bound, err := natsx.Guarded(ctx, r.Permissions, func(ctx context.Context) (string, error) {
+		return r.Models.Bind(ctx, r.boundTo, r.Stream)
 	})
 	switch {
 	case err != nil && ctx.Err() == nil:
