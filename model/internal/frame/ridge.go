@@ -17,13 +17,19 @@ import (
 // printed in Chen, Wiesel, Eldar and Hero 2010, eq. 23, differs), and the relative ridge r = s/(1-s) in [1e-6, 10].
 func OAS(s *mat.SymDense, n float64, columns int) (shrinkage, r float64) {
 	p := float64(columns)
-	trace, square := 0.0, 0.0
+	trace, square, largest := 0.0, 0.0, 0.0
 	for i := range s.SymmetricDim() {
-		d := s.At(i, i)
+		largest = max(largest, s.At(i, i))
+	}
+	_, exponent := math.Frexp(largest)
+	unit := math.Ldexp(1, -max(exponent, -1000)) // squares then neither overflow nor underflow, and nothing is rounded
+	for i := range s.SymmetricDim() {
+		d := unit * s.At(i, i)
 		trace += d
 		square += d * d
 		for j := i + 1; j < s.SymmetricDim(); j++ {
-			square += 2 * s.At(i, j) * s.At(i, j)
+			v := unit * s.At(i, j)
+			square += 2 * v * v
 		}
 	}
 	if columns == 1 || trace == 0 {
