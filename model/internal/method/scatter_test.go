@@ -34,6 +34,42 @@ func TestSLEOfEveryDimension(t *testing.T) {
 	}
 }
 
+// TestSLEOfTwoClassesHasNoConstantOutput: with a constant feature in front, sle of two classes has the outputs that it
+// has about the mean, apart from their size; no output is that of the constant feature.
+func TestSLEOfTwoClassesHasNoConstantOutput(t *testing.T) {
+	equal, uneven, same := fixture.Synthetic(3, 40, 4, 2), fixture.Synthetic(4, 40, 4, 2), fixture.Synthetic(5, 39, 4, 2)
+	for i := range 5 {
+		uneven.Y[2*i] = 1
+	}
+	for i := range same.N {
+		if same.Y[i] = 1; i%3 == 0 { // means of both classes are those of some three rows
+			same.Y[i] = 0
+		}
+		for j := range same.M {
+			same.X[i*same.M+j] = float64((i/3*(j+3))%7 + i/3)
+		}
+	}
+	for name, d := range map[string]*model.Data{"equal": equal, "uneven": uneven, "the same means": same} {
+		var at [2]*mat.Dense
+		for i, origin := range []string{"mean", "augment"} {
+			m, err := fit.Fit(t.Context(), d, fit.Config{Method: "sle", Dim: 4, Scale: model.ScaleMinMax,
+				Params: map[string]string{"origin": origin}})
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, origin, err)
+			}
+			if at[i] = mat.NewDense(d.M, 4, m.Components()); !(m.Report().Residual <= 1e-8) {
+				t.Errorf("%s, %s: residual %g", name, origin, m.Report().Residual)
+			}
+		}
+		for c := range 4 {
+			a, b := at[0].ColView(c), at[1].ColView(c)
+			if cosine := mat.Dot(a, b) / (mat.Norm(a, 2) * mat.Norm(b, 2)); !(cosine >= 1-1e-9) {
+				t.Errorf("%s: output %d has the cosine %g with that about the mean", name, c, cosine)
+			}
+		}
+	}
+}
+
 // scatterFormulas are those of package scatter.
 func scatterFormulas() map[string]formula {
 	ridge := map[string]string{"ridge": "0.1"}

@@ -86,6 +86,10 @@ func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	// kappa > 0 (lambda < n) comes first, kappa < 0 last; the second exists only where the rows are not centred.
 	first := signed(ctx, sums, j, q, t.Basis.N)
 	last := signed(ctx, sums, minus, q, t.Basis.N)
+	shifts := k == 2 && moment.SymmetricDim() > t.M // the constant feature is no direction of two classes
+	if shifts && len(first.Values) > 0 && t.Basis.N*math.Pow(first.Vectors.At(t.M, 0), 2) > 1-1e-9 {
+		first = &pencil.Solution{Gap: math.Inf(1)} // their means are equal: it is the constant feature alone
+	}
 	informative := len(first.Values)
 	columns := mat.NewDense(moment.SymmetricDim(), t.D, nil)
 	values := make([]float64, t.D)
@@ -103,8 +107,13 @@ func fitSLE(ctx context.Context, t *frame.Task) *frame.Solution {
 	sol := &pencil.Solution{Gap: first.Gap, Ties: first.Ties, Rank: q.Rank(),
 		Residual: max(first.Residual, last.Residual)}
 	if at < t.D {
-		tied := q.Rank() - informative - len(last.Values)
-		rest, err := leastNorm(ctx, moment, first.Vectors, last.Vectors, min(tied, t.D-at))
+		tied, given := q.Rank()-informative-len(last.Values), last.Vectors
+		if shifts { // it is tied with directions of features, and its output would be constant
+			given = mat.NewDense(t.M+1, 1, nil)
+			given.Set(t.M, 0, 1)
+			tied--
+		}
+		rest, err := leastNorm(ctx, moment, first.Vectors, given, min(tied, t.D-at))
 		if rank, ok := errors.AsType[*pencil.RankError](err); ok {
 			panic(fail.With(&pencil.RankError{Asked: t.D, Max: at + rank.Max}))
 		}
