@@ -387,3 +387,38 @@ func TestFewestOutputs(t *testing.T) {
 		t.Errorf("fitted again it is another model")
 	}
 }
+
+// TestMaxDimBoundsDefaults: the largest dimension holds too where auto, or dim auto, takes a method's default.
+func TestMaxDimBoundsDefaults(t *testing.T) {
+	data, few := synthetic(63, 40, 5, 4), synthetic(64, 6, 5, 3)
+	bare := *data
+	bare.Y = nil
+	for _, c := range []struct {
+		what string
+		data *model.Data
+		Config
+	}{
+		{"no labels", &bare, Config{Dim: AutoDim}},
+		{"no labels, landmarks", &bare, Config{Dim: AutoDim, Landmarks: 10}},
+		{"no labels, normal scores", &bare, Config{Dim: AutoDim, Scale: model.ScaleRank}},
+		{"two rows a class", few, Config{Dim: AutoDim}},
+		{"two rows a class", few, Config{Method: "lda", Dim: AutoDim}},
+		{"a method without labels", data, Config{Method: "pca", Dim: AutoDim}},
+		{"the default of a method", data, Config{Method: "lda"}},
+	} {
+		c.MaxDim = 1
+		if m := fit(t, c.data, c.Config); m.Dim() != 1 {
+			t.Errorf("%s, %s: %d outputs of %s, want 1", c.what, c.Method, m.Dim(), m.Method())
+		}
+	}
+	s := moments.New(data.M, false)
+	if err := s.Add(t.Context(), data.X, data.Y); err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{Auto, "srda", "pca"} {
+		m, err := FitMoments(t.Context(), s, nil, data.Classes, Config{Method: method, Dim: AutoDim, MaxDim: 1})
+		if err != nil || m.Dim() != 1 {
+			t.Errorf("%s from moments: %v, %v", method, m, err)
+		}
+	}
+}

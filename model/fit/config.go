@@ -21,7 +21,7 @@ type Config struct {
 	// a linear method makes a nonlinear map. 0: none. Projecting a row costs about one dot product per landmark.
 	Landmarks int
 	Width     float64 // of the kernels exp(-Width |a-b|^2 / median), usually between 0.25 and 4; 0: 1
-	MaxDim    int     // the largest dimension that AutoDim chooses; 0: no bound
+	MaxDim    int     // the largest dimension that AutoDim or a default chooses; 0: no bound
 	// Pad fills up to Dim where the criterion of a linear method has fewer directions, as discriminants of C classes have
 	// C-1: with directions of most variance whose outputs are uncorrelated with those of the criterion. Without it more
 	// outputs than directions is a *model.DimError. The model's InformativeRank is the number that the criterion decided.

@@ -143,6 +143,9 @@ func (t *Task) settleDim() {
 		if hasZeros(t) {
 			t.D = min(t.D, t.Outputs)
 		}
+		if t.MaxDim > 0 {
+			t.D = min(t.D, t.MaxDim)
+		}
 	}
 	if t.D > bound && bound > 0 && t.narrow(bound) {
 		return

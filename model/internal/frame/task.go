@@ -21,6 +21,7 @@ type Task struct {
 	Params     map[string]string
 	D          int  // outputs; set before the method runs
 	DefaultDim bool // D is the method's default
+	MaxDim     int  // the largest default dimension; 0: no bound
 	Pad        bool // outputs that the criterion leaves undetermined are the directions of largest variance
 	padTo      int  // outputs, if the criterion decides fewer
 	Outputs    int  // of a linear map: the solution's, and then zero; 0: those of the solution
