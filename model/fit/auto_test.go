@@ -422,3 +422,38 @@ func TestMaxDimBoundsDefaults(t *testing.T) {
 		}
 	}
 }
+
+// TestShareOfVarianceIsNotNested: the score of lsda at a dimension is that of its fit at this dimension, also if a
+// share of the variance needs fewer principal components than the largest dimension.
+func TestShareOfVarianceIsNotNested(t *testing.T) {
+	data := fixture.Dataset(t, "vowel")
+	data = data.Subset(every(data.N, 6))
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := Config{Method: "lsda", Params: map[string]string{"pca": "0.3", "ridge": "0.1"}}
+	c := one
+	c.Dim = AutoDim
+	scores := fit(t, data, c).Report().Choice.Scores
+	for _, s := range scores {
+		correct := 0
+		for f := range 3 * rounds {
+			pick, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
+			train, test := frame.HeldOut(pick, fold, f%3)
+			in, held := data.Subset(train), data.Subset(test)
+			one.Dim = s.Dim
+			right, err := score.Correct(t.Context(), fit(t, in, one), in, held, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			correct += right
+		}
+		if !(math.Abs(rounds*s.Correct-float64(correct)) <= 1) { // rows may be as near
+			t.Errorf("%d outputs: %g of %d right, by hand %g", s.Dim, s.Correct, s.Scored, float64(correct)/rounds)
+		}
+	}
+	if len(scores) < 3 {
+		t.Errorf("%d scores", len(scores))
+	}
+}

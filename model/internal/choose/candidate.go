@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/frame"
@@ -98,9 +99,16 @@ func compareScores(x, y model.Score) int {
 
 func (e *candidate) best() model.Score { return e.scores()[0] }
 
+// isNested reports whether one fit scores all dimensions. With a share of the variance it does not: it has at least as
+// many principal components as outputs.
+func (e *candidate) isNested() bool {
+	share, err := strconv.ParseFloat(e.params["pca"], 64)
+	return e.method.Nested && !(err == nil && share < 1)
+}
+
 // outputsAt are the outputs in a fold whose first d columns are those at dimension d; nil if there are none.
 func (e *candidate) outputsAt(fold, d int) *frame.OutputPair {
-	if e.method.Nested {
+	if e.isNested() {
 		d = e.dims[len(e.dims)-1]
 	}
 	return e.outputs[fold][d]

@@ -137,7 +137,7 @@ func (v *validator) prepare(ctx context.Context, e *candidate, p *frame.Rows, tr
 func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitted, fold int, train,
 	test []int) (err error) {
 	defer fail.Catch(&err)
-	nested, into := e.method.Nested, e.score
+	nested, into := e.isNested(), e.score
 	kept := map[int]*frame.OutputPair{}
 	if v.blends && e.isBlendable() {
 		e.outputs[fold] = kept
