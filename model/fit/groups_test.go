@@ -2,6 +2,7 @@ package fit_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/embedd/embedd/model"
@@ -84,6 +85,25 @@ func TestFewerGroupsThanFolds(t *testing.T) {
 		}
 		if choice := m.Report().Choice; c.Method == fit.Auto && (choice == nil || choice.Rule != "cv") {
 			t.Errorf("%s at %d: the choice is %+v", c.Method, c.Dim, choice)
+		}
+	}
+}
+
+// TestNotesNameGroups: where rows of one group cannot be held out, the notes and the choice name groups.
+func TestNotesNameGroups(t *testing.T) {
+	d := fixture.Synthetic(3, 60, 5, 3)
+	d.Groups = make([]int, d.N)
+	for _, method := range []string{"lda", "dla", fit.Auto} {
+		m, err := fit.Fit(t.Context(), d, fit.Config{Method: method, Dim: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := m.Report().Notes
+		if choice := m.Report().Choice; choice != nil {
+			said = []string{choice.Rule}
+		}
+		if all := strings.Join(said, "; "); !strings.Contains(all, "3 rows, in 2 groups, that cross-validation needs") {
+			t.Errorf("%s: %q", method, all)
 		}
 	}
 }

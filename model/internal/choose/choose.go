@@ -135,8 +135,7 @@ func WithoutScores(c Config, classes, columns int) *model.Choice {
 
 func (s *selection) withoutScores() *model.Choice {
 	choice := WithoutScores(s.c, s.total.Basis.Classes(), s.total.Columns)
-	choice.Rule = "fewer than 2 classes have the 3 rows that cross-validation needs, " +
-		"or nothing varies in a part of the rows"
+	choice.Rule = frame.ExplainFolds(s.v.rows) + ", or nothing varies in a part of the rows"
 	return choice
 }
 

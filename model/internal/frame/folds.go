@@ -56,6 +56,14 @@ func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 	return pick, fold
 }
 
+// ExplainFolds says why Folds deals no rows to three folds.
+func ExplainFolds(p *Rows) string {
+	if p.Groups != nil {
+		return "fewer than 2 classes have the 3 rows, in 2 groups, that cross-validation needs"
+	}
+	return "fewer than 2 classes have the 3 rows that cross-validation needs"
+}
+
 // dealGroups deals groups of rows to count folds, except rows that train in every fold. In a drawn order, each group
 // goes to the fold that has the least of its classes. A class that is then in one fold alone trains in every fold too.
 // It reports whether 2 classes can be scored.

@@ -84,8 +84,8 @@ func SettleRidge(ctx context.Context, t *Task) {
 			t.Ridge = rule.Without
 			t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "fixed"}
 		}
-		t.Report.Note(fmt.Sprintf("ridge %.3g without cross-validation: "+
-			"fewer than 2 classes have the 3 rows that it needs, or no fold can be fitted", t.Ridge))
+		t.Report.Note(fmt.Sprintf("ridge %.3g without cross-validation: %s, or no fold can be fitted", t.Ridge,
+			ExplainFolds(t.Rows)))
 		return
 	}
 	best := bestRidge(scores)

@@ -79,8 +79,7 @@ func chooseBeta(ctx context.Context, t *frame.Task) float64 {
 	defer t.Report.Phase("beta")()
 	tallies := t.Validate(ctx, "beta", len(dlaBetas), len(dlaBetas),
 		func(ft *frame.Task, i int) { ft.Params["beta"] = dlaBetas[i] })
-	best, note := 0, "without cross-validation: fewer than 2 classes have the 3 rows that it needs, or no fold can "+
-		"be fitted"
+	best, note := 0, "without cross-validation: "+frame.ExplainFolds(t.Rows)+", or no fold can be fitted"
 	for i, c := range tallies {
 		if c.Correct > tallies[best].Correct {
 			best = i
