@@ -61,7 +61,7 @@ func TestAutoTakesPCAWhereClassesAreSingleRows(t *testing.T) {
 func TestRareFeaturesHaveARidge(t *testing.T) {
 	m := fit(t, degenerate()["rare features"], Config{Method: "srda"})
 	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes,
-		"no feature varies among its training rows") {
+		"no feature varies among its 8 training rows") {
 		t.Errorf("notes %q", notes)
 	}
 }

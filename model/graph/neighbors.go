@@ -72,9 +72,11 @@ func nearest(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, 
 	if s.other != nil {
 		others = s.other.neighbors()
 	}
-	for _, d := range slices.Concat(own.dist2, others.dist2) {
-		if math.IsInf(d, 0) {
-			return nil, nil, fmt.Errorf("nearest rows: a squared distance exceeds float64; divide the rows by a constant")
+	for _, lists := range []*Neighbors{own, others} {
+		if k := slices.IndexFunc(lists.dist2, func(d float64) bool { return math.IsInf(d, 0) }); k >= 0 {
+			i, _ := slices.BinarySearch(lists.start, k+1)
+			return nil, nil, fmt.Errorf("nearest rows: the squared distance between the rows %d and %d exceeds float64 (%.2g); "+
+				"divide the rows by a constant", i-1, lists.index[k], math.MaxFloat64)
 		}
 	}
 	return own, others, nil

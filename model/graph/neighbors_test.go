@@ -3,7 +3,10 @@ package graph
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/mat"
 )
 
 // The kept pairs are the shortest of all pairs between classes, in total and for each class, with tied distances.
@@ -59,5 +62,15 @@ func TestShortestPairsEqualAllPairs(t *testing.T) {
 				t.Fatalf("trial %d, class %d: %v, want %v", trial, c, got, want)
 			}
 		}
+	}
+}
+
+// TestFarRowsAreNamed: rows whose squared distance exceeds float64 are an error that names them, behind a row without a
+// list too.
+func TestFarRowsAreNamed(t *testing.T) {
+	x := mat.NewDense(4, 2, []float64{0, 0, 1, 0, 2, 0, 0, 1e200})
+	_, _, err := NearestByClass(t.Context(), x, []int{1, 0, 0, 0}, 1, 0)
+	if err == nil || !strings.Contains(err.Error(), "between the rows 3 and 1 exceeds float64 (1.8e+308)") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package frame
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -120,9 +119,6 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 	return all
 }
 
-// errFlatFold reports training rows of a fold that are all equal.
-var errFlatFold = errors.New("no feature varies among its training rows")
-
 // fold is the state of one fold of a cross-validation. Folds run concurrently, so none reports progress.
 type fold struct {
 	of          *Task
@@ -149,7 +145,7 @@ func (f *fold) load(ctx context.Context) {
 		return
 	}
 	if f.task.Columns == 0 {
-		f.err = errFlatFold
+		f.err = fmt.Errorf("no feature varies among its %d training rows", len(f.train))
 		return
 	}
 	f.bound, _ = t.Method.MaxDim(f.task)

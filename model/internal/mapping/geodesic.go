@@ -51,9 +51,9 @@ func (e *Geodesic) Check(m, classes int) error {
 			return err
 		}
 	}
-	for _, v := range e.Length {
+	for k, v := range e.Length {
 		if !(v >= 0) {
-			return fmt.Errorf("an edge has length %g; it must not be negative", v)
+			return fmt.Errorf("length[%d] is %g; the length of an edge must not be negative", k, v)
 		}
 	}
 	return e.connected()

@@ -55,7 +55,7 @@ func (v *Views) Check(m, classes int) error {
 		several = several || l != v.Label[0]
 	}
 	if !several {
-		return fmt.Errorf("the window holds fewer than 2 classes; the membership degree needs 2")
+		return fmt.Errorf("the %d rows of the window are of fewer than 2 classes; the membership degree needs 2", n)
 	}
 	for i, x := range v.Window {
 		if float64(float32(x)) != x {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -75,5 +77,17 @@ func TestProductsWatchTheContext(t *testing.T) {
 	a, out, ctx := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil), &watched{Context: t.Context()}
 	if multiplySquare(ctx, out, a, a); ctx.asked != 2 {
 		t.Errorf("asked %d times", ctx.asked)
+	}
+}
+
+// TestLargeProducts: products of rows whose squares overflow are an error with the largest of them.
+func TestLargeProducts(t *testing.T) {
+	var err error
+	func() {
+		defer fail.Catch(&err)
+		Rule{}.Learn(t.Context(), mat.NewDense(2, 2, []float64{1, -2e151, -2e151, 1}), mat.NewDense(2, 2, nil), nil)
+	}()
+	if err == nil || !strings.Contains(err.Error(), "product of two of the 2 rows is 2e+151, more than 1e150") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -3,7 +3,7 @@ package similarity
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -121,8 +121,9 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, report func(float64)) 
 			signed = signed || v < 0
 		}
 	}
-	if !linalg.IsFinite(scale) || scale > 1e150 {
-		panic(fail.With(errors.New("products of rows exceed float64; scale the features")))
+	if !(scale <= 1e150) {
+		panic(fail.With(fmt.Errorf("the largest product of two of the %d rows is %.3g, more than 1e150; scale the features",
+			n, scale)))
 	}
 	first := 1.0
 	if r.SumToOne {
