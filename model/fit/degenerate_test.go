@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -120,5 +121,23 @@ func TestCopiesAreNoNeighbours(t *testing.T) {
 	}
 	if cosine := dot / math.Sqrt(a*b); !(math.Abs(cosine) > 1-1e-5) {
 		t.Errorf("outputs of the copies and of the rows alone have the cosine %v", cosine)
+	}
+}
+
+// TestKSMPAOfTwoDifferentRows: two different rows, many times each, have one direction, and not a second that is
+// constant.
+func TestKSMPAOfTwoDifferentRows(t *testing.T) {
+	d := &model.Data{N: 20, M: 1, Classes: []string{"a", "b"}}
+	for i := range d.N {
+		d.X, d.Y = append(d.X, float64(i%2)), append(d.Y, i/2%2)
+	}
+	c := Config{Method: "ksmpa", Params: map[string]string{"kernel": "gauss", "ridge": "0.1"}}
+	if m := fit(t, d, c); m.Dim() != 1 {
+		t.Errorf("%d outputs by default", m.Dim())
+	}
+	c.Dim = 2
+	_, err := Fit(t.Context(), d, c)
+	if bound := (*model.DimError)(nil); !errors.As(err, &bound) || bound.Max != 1 {
+		t.Errorf("2 outputs: %v", err)
 	}
 }

@@ -67,6 +67,9 @@ func fitKSMPA(ctx context.Context, t *frame.Task) *frame.Solution {
 		full.Cache = s
 	}
 	_, rank := s.back.Dims()
+	if s.kernel.Name == "gauss" && t.D >= rank { // one direction of the different rows is the same for all of them
+		panic(fail.With(&pencil.RankError{Asked: t.D, Max: rank - 1}))
+	}
 	// The ridge is relative to all n columns, whatever the rank of the kernel. With the linear kernel, which has the
 	// rank of the rows, it is that of lsmpa.
 	columns := t.Rows.N
