@@ -191,10 +191,15 @@ func TestSummaryOfBadMessages(t *testing.T) {
 	if unread, err := s.LearnSummary(testBlock(0), featureNames(), text); err != nil || unread != 1 {
 		t.Errorf("%d messages unread: %v", unread, err)
 	}
-	wide := newStage(t, func(c *spec.Config) { withBlocks("lda")(c); c.Training.Window.Bytes = 1 << 20 })
-	if _, err := wide.SummaryBuilder(testBlock(0), make([]string, 1000)); err == nil ||
-		!strings.Contains(err.Error(), "window.bytes") {
-		t.Errorf("a thousand features in 1 MiB: %v", err)
+	for _, missing := range []int64{0, 1} { // of three matrices
+		wide := newStage(t, func(c *spec.Config) {
+			withBlocks("lda")(c)
+			c.Training.Window.Bytes = 3*8*1000*1000 - missing
+		})
+		if _, err := wide.SummaryBuilder(testBlock(0), make([]string, 1000)); (err == nil) != (missing == 0) ||
+			err != nil && !strings.Contains(err.Error(), "window.bytes") {
+			t.Errorf("a thousand features in %d bytes: %v", wide.config.Training.Window.Bytes, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +95,32 @@ func TestCandidateClasses(t *testing.T) {
 	}
 	if !slices.Equal(count.leader().contract.Elements(), featureNames()) {
 		t.Error("another contract")
+	}
+}
+
+// TestLargeCandidates: of contracts that are sent to another stage, those after the leader take at most 256 KiB with it.
+func TestLargeCandidates(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for _, c := range []struct{ columns, want int }{{10, 5}, {80, 3}, {120, 2}, {300, 1}} { // of 1,000 bytes each
+		var count candidates
+		for i := range 5 {
+			names := make([]string, c.columns)
+			for j := range names {
+				names[j] = fmt.Sprint(long, i, "-", j)
+			}
+			contract, err := arrowio.NewContract(names, "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			count.add(contract, window.Position{Seq: uint64(i + 1)}, time.Time{}, usableRows{rows: 1}, 10)
+		}
+		text, err := count.marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, err := parseCandidates(text, arrowio.Spec{Features: []string{"*"}})
+		if err != nil || len(sent) != c.want || sent[0].first.Seq != 1 {
+			t.Errorf("of five contracts of %d columns %d are sent, want %d: %v", c.columns, len(sent), c.want, err)
+		}
 	}
 }

@@ -1,8 +1,13 @@
 package stage
 
 import (
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/plugin/spec"
 )
@@ -42,6 +47,40 @@ func TestIntakeHint(t *testing.T) {
 	} {
 		if got := c.in.hint(c.s, "label"); c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestFaultyFeaturesAreCounted: rows are counted by their first faulty feature, for 64 features at most.
+func TestFaultyFeaturesAreCounted(t *testing.T) {
+	s := newStage(t, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+		{Name: "x", Type: arrow.FixedSizeListOf(100, arrow.PrimitiveTypes.Float32)},
+		{Name: "label", Type: arrow.BinaryTypes.String}}, nil))
+	defer b.Release()
+	for i := range 200 { // features 0 to 99, each twice
+		list := b.Field(0).(*array.FixedSizeListBuilder)
+		list.Append(true)
+		for j := range 100 {
+			list.ValueBuilder().(*array.Float32Builder).Append(float32(map[bool]float64{true: math.NaN()}[j >= i%100]))
+		}
+		b.Field(1).(*array.StringBuilder).Append("c")
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	m, err := s.FromRecord(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in intake
+	in.count(m, s.config, 0)
+	if in.rows != 200 || in.faulty != 200 || in.unlabelled != 0 || len(in.features) != 64 {
+		t.Errorf("%d of %d rows are faulty, %d without a label; %d features", in.faulty, in.rows, in.unlabelled,
+			len(in.features))
+	}
+	for name, n := range in.features {
+		if n != 2 {
+			t.Errorf("feature %s in %d rows", name, n)
 		}
 	}
 }

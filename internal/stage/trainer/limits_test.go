@@ -1,0 +1,208 @@
+package trainer
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/internal/stage/evidence"
+	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// windowOf is a window of n rows of one feature, of classes in turn.
+func windowOf(n int, c window.Config, classes ...string) *window.Window {
+	c.Features, c.Rows, c.Classes, c.Labelled = 1, n, 10, len(classes) > 0
+	w, r := window.New(c), rand.New(rand.NewPCG(91, 92))
+	for i := range n {
+		row := window.Row{Position: window.Position{Seq: uint64(i + 1)}, X: []float64{r.NormFloat64()}}
+		if len(classes) > 0 {
+			row.Label = classes[i%len(classes)]
+		}
+		w.Add(row)
+	}
+	return w
+}
+
+// TestStretches: the rows of a fit are divided into runs of equally many rows: 32 of them, or fewer of 16 rows.
+func TestStretches(t *testing.T) {
+	for rows, size := range map[int]int{1: 16, 100: 16, 543: 16, 544: 17, 10_000: 312} {
+		for i, group := range stretches(rows) {
+			if group != i/size {
+				t.Fatalf("row %d of %d is in group %d, want groups of %d rows", i, rows, group, size)
+			}
+		}
+	}
+}
+
+// TestDescriptionIsDue: the window is described again after 100 rows, or a sixteenth of it.
+func TestDescriptionIsDue(t *testing.T) {
+	for rows, want := range map[int]int{10: 100, 1600: 100, 1632: 102, 4000: 250} {
+		w := windowOf(rows, window.Config{})
+		d, n := description{}, 1
+		for ; !d.isDue(w, 1) && n < 10_000; n++ {
+		}
+		if n != want {
+			t.Errorf("a window of %d rows is described after %d rows, want %d", rows, n, want)
+		}
+	}
+	if d := (description{}); d.isDue(nil, 1000) {
+		t.Error("a description is due without a window")
+	}
+}
+
+// TestSeenClasses: a label is a class of the stream from ten rows on.
+func TestSeenClasses(t *testing.T) {
+	s := evidence.Sampling{Rows: map[string]float64{"b": 10, "a": 11, "c": 9}}
+	if got := seenClasses(&s); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("classes %q", got)
+	}
+}
+
+// TestHeldOutRowsAreBounded: a candidate is judged by the newest 2,000 rows that are held out, oldest first.
+func TestHeldOutRowsAreBounded(t *testing.T) {
+	for rows, most := range map[int]int{1000: 400, 12_000: 2000} {
+		d := &dataset{window: windowOf(rows, window.Config{Holdout: 0.2}, "a", "b"),
+			references: prequential.NewReferences(0)}
+		d.sift()
+		d.referAll()
+		d.references.Sync(d.window)
+		var unseen []uint64
+		d.window.All(func(r *window.Row) bool {
+			if r.IsUnseen() {
+				unseen = append(unseen, r.Seq)
+			}
+			return true
+		})
+		var got []uint64
+		for _, r := range heldOutRows(d) {
+			got = append(got, r.Seq)
+		}
+		if want := unseen[max(len(unseen)-most, 0):]; len(want) < 100 || !slices.Equal(got, want) {
+			t.Errorf("of %d rows that are held out, %d judge, want the newest %d", len(unseen), len(got), len(want))
+		}
+	}
+}
+
+// TestLimitOfAFit: the matrices of a fit take at most the memory of the window: 12 if it is made from moments, else 40.
+// Otherwise it has fewer rows than features, of which 20 copies take that memory; with fewer than 16 nothing is learned.
+func TestLimitOfAFit(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		m      int
+		bytes  int64
+		rows   int // 0: no limit
+		learns bool
+	}{
+		{"lda", 100, 12 * 8 * 100 * 100, 0, true},
+		{"lda", 100, 12*8*100*100 - 1, 59, true},
+		{"lda", 10, 12*8*10*10 - 1, 5, false},
+		{"lfda", 100, 40 * 8 * 100 * 100, 0, true},
+		{"lfda", 100, 40*8*100*100 - 1, 99, true}, // fewer than features
+		{"auto", 100, 40*8*100*100 - 1, 99, true},
+		{"lfda", 1000, 20 * 8 * 1000 * 16, 16, true},
+		{"lfda", 1000, 20*8*1000*16 - 1, 15, false},
+	} {
+		config := configOf(fit.Config{Method: c.method})
+		config.Training.Window.Bytes = c.bytes
+		p := newPlan(config)
+		p.setLimit(c.m)
+		if p.maxRows != c.rows || p.learnsNothing() == c.learns {
+			t.Errorf("%s of %d features in %d bytes: %d rows, %q", c.method, c.m, c.bytes, p.maxRows, p.limit)
+		}
+	}
+}
+
+// TestWindowRows: a method that needs the rows has a window of as many as its fit has memory for, and of at least 16.
+func TestWindowRows(t *testing.T) {
+	c := configOf(fit.Config{Method: "isomap"})
+	for _, bytes := range []int64{1, 1 << 20, 16 << 20} {
+		c.Training.Window.Bytes = bytes
+		n := newPlan(c).windowRows(5000, 3)
+		fits := c.Fit.MemoryEstimate(n, n, 3) <= bytes
+		if n < 16 || !fits && n > 16 || c.Fit.MemoryEstimate(n+1, n+1, 3) <= bytes {
+			t.Errorf("%d bytes: %d rows", bytes, n)
+		}
+	}
+}
+
+// TestProbesOfWideRows: a window probe fits discriminants of up to 1,024 columns, for methods that need the rows.
+func TestProbesOfWideRows(t *testing.T) {
+	for _, c := range []struct {
+		fit  fit.Config
+		m    int
+		want bool
+	}{{fit.Config{Method: "lfda"}, 1024, true}, {fit.Config{Method: "lfda"}, 1025, false},
+		{fit.Config{Method: "auto"}, 1024, true}, {fit.Config{Method: "lda"}, 10, false},
+		{fit.Config{Method: "lfda", Landmarks: 300}, 5000, true}} {
+		if got := newPlan(configOf(c.fit)).probes(c.m); got != c.want {
+			t.Errorf("%+v of %d features: probes %v", c.fit, c.m, got)
+		}
+	}
+}
+
+// TestRoomForClasses: a first model whose outputs depend on its classes has 20 outputs, as many as its classes have
+// directions if that is more, and no more than there are features or the configuration allows.
+func TestRoomForClasses(t *testing.T) {
+	for _, c := range []struct{ classes, features, most, want int }{
+		{3, 100, 0, 20}, {21, 100, 0, 20}, {25, 100, 0, 24}, {3, 10, 0, 10}, {3, 100, 12, 12},
+	} {
+		p := newPlan(configOf(fit.Config{Method: "lda", MaxDim: c.most}))
+		s := &window.Suffix{Classes: make([]string, c.classes)}
+		if got := p.settingsFor(s, c.features); got.Outputs != c.want || got.MaxDim != c.want {
+			t.Errorf("%d classes, %d features: %d outputs, at most %d, want %d", c.classes, c.features, got.Outputs,
+				got.MaxDim, c.want)
+		}
+	}
+}
+
+// TestLandmarksLoseVariance: landmarks are drawn again if the rows have less than half of the variance on them that
+// they have on landmarks of their own.
+func TestLandmarksLoseVariance(t *testing.T) {
+	l, _ := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2, Landmarks: 20}))
+	learnRings(t, l, 0)
+	marks, ratios := l.fitter.landmarks.Landmarks, []float64(nil)
+	if marks == nil {
+		t.Fatal("no landmarks")
+	}
+	for _, moved := range []float64{0, 1, 2, 3, 4, 5, 6, 8} {
+		w := window.New(window.Config{Features: 2, Rows: 1000, Classes: 10, Labelled: true, Copies: true})
+		r := rand.New(rand.NewPCG(93, 94))
+		for i := range 600 { // of two rings, moved, whose classes come in random order
+			angle, class := 2*math.Pi*r.Float64(), r.IntN(2)
+			radius := float64(1+2*class) + r.NormFloat64()/10
+			w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, Label: []string{"in", "out"}[class],
+				X: []float64{moved + radius*math.Cos(angle), radius * math.Sin(angle)}})
+		}
+		d := l.fitter.samples(w.NewestRows(w.Len()))
+		own, err := fit.DrawLandmarks(t.Context(), d, l.config.Fit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := mappedVariance(t.Context(), marks, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := mappedVariance(t.Context(), own, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio := before / after
+		ratios = append(ratios, ratio)
+		f := *l.fitter
+		f.data = &dataset{window: w}
+		why := f.lostVariance(t.Context())
+		if isLost := strings.Contains(why, "variance"); isLost != (ratio < 0.5) && math.Abs(ratio-0.5) > 0.03 {
+			t.Errorf("moved by %g the rows have %.2g of their variance, and the reason is %q", moved, ratio, why)
+		}
+	}
+	kept := func(from, to float64) bool {
+		return slices.ContainsFunc(ratios, func(r float64) bool { return r > from && r < to })
+	}
+	if !kept(0.06, 0.45) || !kept(0.55, 2) {
+		t.Errorf("shares of the variance %.2g", ratios)
+	}
+}
