@@ -65,6 +65,111 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
+// notThresholds matches the constants that are no thresholds, by kind.
+var notThresholds = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	// Numbers that the formats of others define: Arrow, Parquet, ONNX and protocol buffers.
+	`arrowio/internal/ipc (?:Head\w+|[vV]ersionV\d|Codec\w+|inView|Chunk\.ranges\.day)`,
+	`arrowio/internal/(?:ipc|rewrite) \w*[pP]refix\w*`,
+	`arrowio/file (?:prefixBytes|footerTail|blockBytes|dayMillis|(?:schemaOf|frameWriter\.buildFooter)\.\w+|` +
+		`int96Timestamp\.unixEpoch)`,
+	`model/onnx (?:float32Type|float64Type|int64Type|irVersion|opset|attribute\.encode\.\w+|metadata\.field)`,
+	// Names of sets of instructions.
+	`model/internal/tile (?:portable|neon|avx2)`,
+	// Constants of programs that generate assembly, and of code for tests.
+	`model/internal/(?:tile/gen|product/asm)(?:/neon)? \S+`,
+	`model/(?:modeltest|internal/fixture) \S+`,
+}, "|") + `)$`)
+
+// TestThresholdsAreComplete checks that docs/thresholds.md has every numeric constant of the trees that it describes. A
+// constant is no threshold if it is part of an enumeration or the length of an array, or is another name of one.
+func TestThresholdsAreComplete(t *testing.T) {
+	listed := map[string]bool{}
+	for _, row := range thresholdRow.FindAllStringSubmatch(readPage(t, "docs/thresholds.md"), -1) {
+		listed[row[1]+" "+row[2]] = true
+	}
+	trees := regexp.MustCompile(`^(?:model|arrowio|plugin|internal/stage)/`)
+	var found []string
+	lengths := map[string]bool{}
+	eachGoFile(t, func(file, text string) {
+		if strings.HasSuffix(file, "_test.go") || !trees.MatchString(file) {
+			return
+		}
+		numbers, sizes := numbersIn(t, file, text)
+		for _, name := range numbers {
+			found = append(found, path.Dir(file)+" "+name)
+		}
+		for _, name := range sizes {
+			lengths[path.Dir(file)+" "+name] = true
+		}
+	})
+	if len(found) < 200 {
+		t.Errorf("only %d constants are found", len(found))
+	}
+	for _, name := range found {
+		if !listed[name] && !lengths[name] && !notThresholds.MatchString(name) {
+			folder, _, _ := strings.Cut(name, " ")
+			t.Errorf("docs/thresholds.md has no row of %s: go run ./tools/mutate -constants -packages ./%s "+
+				"-page docs/thresholds.md", name, folder)
+		}
+	}
+}
+
+// numbersIn lists the constants of a file that are numbers, by name, or by function and name, and the names in lengths
+// of arrays.
+func numbersIn(t *testing.T, name, text string) (numbers, lengths []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		prefix := ""
+		if f, ok := d.(*ast.FuncDecl); ok {
+			prefix = functionName(f) + "."
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.ArrayType:
+				if n.Len != nil { // nil: of a slice
+					ast.Inspect(n.Len, func(n ast.Node) bool {
+						if id, ok := n.(*ast.Ident); ok {
+							lengths = append(lengths, id.Name, prefix+id.Name)
+						}
+						return true
+					})
+				}
+			case *ast.GenDecl:
+				for _, s := range n.Specs {
+					spec, ok := s.(*ast.ValueSpec)
+					for i := 0; ok && n.Tok == token.CONST && i < len(spec.Values); i++ {
+						if isNumber(spec.Values[i]) {
+							numbers = append(numbers, prefix+spec.Names[i].Name)
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	return numbers, lengths
+}
+
+// isNumber reports whether a constant expression has a number in it and no text or iota, or is a unit of time.
+func isNumber(x ast.Expr) bool {
+	number, other := false, false
+	ast.Inspect(x, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			isText := n.Kind == token.STRING || n.Kind == token.CHAR
+			number, other = number || !isText, other || isText
+		case *ast.Ident:
+			number, other = number || n.Name == "time", other || n.Name == "iota"
+		}
+		return true
+	})
+	return number && !other
+}
+
 // constantsIn lists the constants of a file with their values as they are written: by name, or by function and name.
 func constantsIn(t *testing.T, name, text string) map[string]string {
 	t.Helper()

@@ -268,3 +268,16 @@ func TestEffectOfTwoClusters(t *testing.T) {
 		}
 	}
 }
+
+// TestRareClassesAreRightByChance: a right prediction of a class is worth no more than if a twentieth of the rows were
+// of it.
+func TestRareClassesAreRightByChance(t *testing.T) {
+	value := func(chance float64) float64 {
+		var s SequentialTest
+		s.AddChance(1, chance, Row{NewRun: true})
+		return s.Value()
+	}
+	if rare, least, more := value(0.001), value(0.05), value(0.06); rare != least || !(more < least) {
+		t.Errorf("at chances of 0.001, 0.05 and 0.06 it is worth %v, %v and %v", rare, least, more)
+	}
+}

@@ -48,8 +48,7 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	candidate, live := sample, sample
 	right := 0.0
 	for i, r := range rows {
-		share := count[r.Label] / n
-		row := evidence.Row{Weight: min(maxBalance, 1/(share*float64(len(count)))), Effect: effect, NewRun: true}
+		row := evidence.Row{Weight: balancedWeight(count[r.Label]/n, len(count)), Effect: effect, NewRun: true}
 		test.AddRow(differences[i], row)
 		nearest.AddRow(u.Right[i]-v.Right[i], row)
 		candidate.Add(u.Right[i], count[u.Class[i]]/n, row)
@@ -61,6 +60,11 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
 		Nearest:   nearest.Value(),
 		Candidate: candidate.BeatsChance(), Live: live.BeatsChance()}
+}
+
+// balancedWeight is the weight of a row of a class with a share of the rows, so that all classes count alike.
+func balancedWeight(share float64, classes int) float64 {
+	return min(maxBalance, 1/(share*float64(classes)))
 }
 
 // heldOutEffect is the design effect of the differences of two models on rows that are held out: that of the stretches

@@ -1,6 +1,10 @@
 package trainer
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -8,9 +12,12 @@ import (
 	"testing"
 
 	"github.com/embedd/embedd/internal/stage/evidence"
+	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/embedd/embedd/internal/stage/prequential"
 	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
 )
 
 // windowOf is a window of n rows of one feature, of classes in turn.
@@ -204,5 +211,137 @@ func TestLandmarksLoseVariance(t *testing.T) {
 	}
 	if !kept(0.06, 0.45) || !kept(0.55, 2) {
 		t.Errorf("shares of the variance %.2g", ratios)
+	}
+}
+
+// TestBalancedWeights: all classes of a sample count alike, but a row ten times its share at most.
+func TestBalancedWeights(t *testing.T) {
+	for _, c := range []struct {
+		share   float64
+		classes int
+		want    float64
+	}{{0.5, 2, 1}, {0.25, 2, 2}, {0.75, 4, 1. / 3}, {0.04, 2, 10}, {0.06, 2, 1 / 0.12}, {0.001, 2, 10}} {
+		if got := balancedWeight(c.share, c.classes); !(math.Abs(got-c.want) <= 1e-12) {
+			t.Errorf("a share of %g in %d classes weighs %g, want %g", c.share, c.classes, got, c.want)
+		}
+	}
+}
+
+// TestRowsOfAComparison: models are compared on the newest 500 rows, and on twice as many until there is an answer, or
+// on 4,000. Here the older model loses 1.95 points: its outputs are moved, and the classes are those of the sign.
+func TestRowsOfAComparison(t *testing.T) {
+	w := window.New(window.Config{Features: 1, Rows: 12_000, Classes: 10, Labelled: true})
+	for i := range 12_000 { // any of them that follow each other are spread evenly over -1 to 1
+		_, x := math.Modf(float64(i+1) * math.Phi)
+		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, X: []float64{2*x - 1},
+			Label: map[bool]string{true: "+", false: "-"}[x > 0.5]})
+	}
+	from := func(mean float64) *model.Model {
+		m, err := fit.Fit(t.Context(), &model.Data{N: 2, M: 1, X: []float64{mean - 1, mean + 1}, Features: []string{"x"}},
+			fit.Config{Method: "pca", Dim: 1, Scale: model.ScaleNone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	all := fittedRows{last: window.Position{Seq: 1}}
+	for _, c := range []struct {
+		moved float64
+		want  answer
+		rows  int
+	}{{0, comparable, 500}, {-0.039, undecided, 4000}, {-1, different, 500}} {
+		got, loss, err := compareModels(t.Context(), w, from(c.moved), from(0), all, window.Position{})
+		if err != nil || got != c.want || loss.Rows < c.rows-1 || loss.Rows > c.rows {
+			t.Errorf("moved by %g: answer %d on %d rows, loss %.4f +- %.4f, want answer %d on %d: %v", c.moved, got, loss.Rows,
+				loss.Mean, loss.Error, c.want, c.rows, err)
+		}
+	}
+}
+
+// TestRowsAreScoredBeforeTheyAreLearned: the rows of a message are scored and learned 32 at a time, so that the first
+// model is from the first 128 of a message of 600.
+func TestRowsAreScoredBeforeTheyAreLearned(t *testing.T) {
+	c, learned := configOf(fit.Config{Method: "lda", Dim: 2}), 0
+	l, live := newTrainer([]string{"x", "y"}, c)
+	c.Store = func(context.Context, *spec.Release) (string, error) {
+		learned = cmp.Or(learned, l.schedule.Learned)
+		return "v", nil
+	}
+	r, e := rand.New(rand.NewPCG(95, 96)), &Event{}
+	for row := range 600 {
+		e.Rows = append(e.Rows, window.Row{Position: window.Position{Seq: 1, Row: row}, MessageRows: 600,
+			Label: []string{"a", "b"}[row%2], X: []float64{float64(5*(row%2)) + r.NormFloat64(), r.NormFloat64()}})
+	}
+	if l.Learn(t.Context(), e); live() == nil || learned != 128 {
+		t.Errorf("the first model is %v, after %d rows", live(), learned)
+	}
+}
+
+// TestFailuresAreReported: a fit that fails again and again is reported every 1,000 rows, and after a restart.
+func TestFailuresAreReported(t *testing.T) {
+	l, _ := newTrainer([]string{"x"}, configOf(fit.Config{Method: "lda"}))
+	var at []int
+	l.host.Report = func(spec.Outcome) { at = append(at, l.schedule.Learned) }
+	learned := func(from, to int) {
+		for n := from; n <= to; n++ {
+			l.schedule.Learned = n
+			l.reportFailure(t.Context(), errors.New("no fit"), n)
+		}
+	}
+	learned(0, 2500)
+	learned(100, 1100)
+	if want := []int{0, 1001, 2001, 100, 1100}; !slices.Equal(at, want) {
+		t.Errorf("reports after %v rows, want %v", at, want)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	l.schedule.Learned = 9000
+	l.reportFailure(ended, errors.New("no fit"), 1)
+	if l.reportFailure(t.Context(), nil, 1); len(at) != 5 {
+		t.Error("an end, or no error, is reported")
+	}
+}
+
+// TestCheckpointIsBounded: the agreement with the labels of very many classes is left out of a checkpoint that would
+// exceed 40 KiB.
+func TestCheckpointIsBounded(t *testing.T) {
+	left := 0
+	for classes := 500; classes <= 4000; classes += 500 {
+		s := checkpoint{Format: 2, Live: policy.Agreement{Last: policy.Confusion{Rows: 9, True: map[string]float64{}}},
+			Candidates: []candidateState{{Agree: policy.Agreement{Last: policy.Confusion{Rows: 9}}}}}
+		for i := range classes {
+			s.Live.Last.True[fmt.Sprint("class ", i)] = 1
+		}
+		rest := checkpoint{}
+		room := 40<<10 + len(rest.marshal()) - len(s.marshal())
+		back, err := readCheckpoint(s.bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		isKept := back.Live.Last.Rows == 9 && back.Candidates[0].Agree.Last.Rows == 9
+		if isGone := back.Live.Last.Rows == 0 && back.Candidates[0].Agree.Last.Rows == 0; isKept != (room >= 0) ||
+			isGone == isKept {
+			t.Errorf("%d classes, %d bytes of room: kept %v", classes, room, isKept)
+		}
+		if !isKept {
+			left++
+		}
+	}
+	if left == 0 || left == 8 {
+		t.Errorf("%d of 8 checkpoints are without agreement", left)
+	}
+}
+
+// TestCheckpointFormats: a checkpoint of a newer format is not read.
+func TestCheckpointFormats(t *testing.T) {
+	for format, want := range map[int]bool{0: true, 1: true, 2: true, 3: false} {
+		s, err := readCheckpoint(fmt.Appendf(nil, `{"format":%d,"alarms":5}`, format))
+		if (err == nil) != want || (s.Alarms == 5) != want {
+			t.Errorf("format %d: %+v, %v", format, s, err)
+		}
+	}
+	c := checkpoint{Format: checkpointFormat}
+	if s, err := readCheckpoint(c.bytes()); err != nil || s.Format != 2 {
+		t.Errorf("this version writes format %d: %v", s.Format, err)
 	}
 }
