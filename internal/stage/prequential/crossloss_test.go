@@ -66,6 +66,15 @@ func (l *countingContext) Err() error {
 	return l.Context.Err()
 }
 
+// TestSearchPauses: learning may pause about every 8,192 distances.
+func TestSearchPauses(t *testing.T) {
+	ctx := &countingContext{Context: t.Context()}
+	if _, err := new(neighbors).outside(ctx, make([]float64, 1000), 1, span{}, make([]float64, 100), 3); err != nil ||
+		ctx.n != 12 { // every nine rows
+		t.Errorf("%d pauses in 100,000 distances: %v", ctx.n, err)
+	}
+}
+
 // classRows are rows of classes whose means differ in two features; a row is repeated so often in a row.
 func classRows(seed uint64, n, copies int) (rows []*window.Row) {
 	r := rand.New(rand.NewPCG(seed, 1))

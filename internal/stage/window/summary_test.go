@@ -697,3 +697,15 @@ func TestHeadsThatContradictThemselves(t *testing.T) {
 		}
 	}
 }
+
+// TestReadCounts: counts of a summary are from 0 to 2^32.
+func TestReadCounts(t *testing.T) {
+	for n, want := range map[int]bool{-1: false, 0: true, 1 << 32: true, 1<<32 + 1: false} {
+		for k, c := range []ReadCounts{{Rows: n}, {Unlabelled: n}, {Faulty: n}, {Outliers: n}, {OverClassLimit: n},
+			{Unread: n}} {
+			if c.isValid() != want {
+				t.Errorf("count %d of %d is valid: %v", k, n, !want)
+			}
+		}
+	}
+}

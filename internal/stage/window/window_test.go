@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,6 +223,59 @@ func TestJunk(t *testing.T) {
 	}
 	if w.Largest() < 290 || w.Len() > 1000 {
 		t.Errorf("the largest class has %d of %d rows", w.Largest(), w.Len())
+	}
+}
+
+// TestJunkTakesATenth: classes of few rows take up to a tenth of a full window.
+func TestJunkTakesATenth(t *testing.T) {
+	c := config
+	c.Rows, c.Classes = 1000, 1000
+	w := New(c)
+	for i := range 3000 {
+		label := fmt.Sprint("class", i%3)
+		if i >= 2000 && i%2 == 0 {
+			label = fmt.Sprint("junk", i)
+		}
+		w.Add(Row{Position: Position{Seq: uint64(i)}, Label: label, X: []float64{1, 2, 3}})
+	}
+	if n := w.SparseRows(); n < 80 || n > 100 {
+		t.Errorf("classes of few rows have %d of %d rows", n, w.Len())
+	}
+}
+
+// TestLongSources: a source of more than 64 bytes is shortened, and differs from others.
+func TestLongSources(t *testing.T) {
+	var n sourceName
+	short := strings.Repeat("s", 64)
+	if got := n.intern(short); got != short {
+		t.Errorf("64 bytes became %q", got)
+	}
+	a, b := n.intern(short+"a"), n.intern(short+"b")
+	if len(a) != 64 || len(b) != 64 || a == b || a != n.intern(short+"a") || a[:40] != short[:40] {
+		t.Errorf("65 bytes became %q and %q", a, b)
+	}
+}
+
+// TestMemoryOfRows: rows take about the memory that a window counts for them.
+func TestMemoryOfRows(t *testing.T) {
+	const rows = 20_000
+	c := Config{Features: 2, Rows: rows, Classes: 10, Labelled: true}
+	heap := func() int64 {
+		var s runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	before := heap()
+	w := New(c)
+	for i := range rows {
+		w.Add(Row{Position: Position{Seq: uint64(i + 1)}, Label: "class", X: make([]float64, 2),
+			Source: fmt.Sprintf("%064d", i)})
+	}
+	perRow := (heap() - before) / rows
+	runtime.KeepAlive(w)
+	if most := c.RowBytes(); perRow > most || perRow < most/2 {
+		t.Errorf("a row takes %d bytes, and %d are counted", perRow, most)
 	}
 }
 
