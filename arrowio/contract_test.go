@@ -379,3 +379,26 @@ func TestNoContract(t *testing.T) {
 		t.Errorf("contract %v without features", c)
 	}
 }
+
+// TestValuesOfACategory: a category has at most 1,000 values.
+func TestValuesOfACategory(t *testing.T) {
+	for n, want := range map[int]bool{1000: true, 1001: false} {
+		values := make([]string, n)
+		for i := range values {
+			values[i] = fmt.Sprint(i)
+		}
+		if _, err := newContract([]ContractColumn{{Name: "c", Values: values}}, "", ""); (err == nil) != want {
+			t.Errorf("%d values: %v", n, err)
+		}
+	}
+}
+
+// TestLongDates: a date with its white space has at most 128 bytes.
+func TestLongDates(t *testing.T) {
+	for n, want := range map[int]bool{10: true, 128: true, 129: false} {
+		days, ok := parseDays(fmt.Sprintf("%*s", n, "1970-01-03"))
+		if ok != want || ok && days != 2 {
+			t.Errorf("%d bytes: day %v, %v", n, days, ok)
+		}
+	}
+}

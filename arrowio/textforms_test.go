@@ -1,6 +1,7 @@
 package arrowio
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -252,5 +253,38 @@ func TestTextAfterNoRows(t *testing.T) {
 		if m, err := d.Decode([]byte("l\n"), c); err != nil || m.Rows() != 0 {
 			t.Errorf("a message without rows: %v", err)
 		}
+	}
+}
+
+// TestLayoutsAreBounded: the newest eight layouts of messages are remembered, but none with names of more than 64 KiB.
+func TestLayoutsAreBounded(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"a"}, Format: wire.FormatCSV})
+	known := func() (names []string) {
+		for _, l := range *d.texts.layouts.Load() {
+			names = append(names, l.names[1])
+		}
+		return names
+	}
+	send := func(name string) {
+		if _, err := d.Decode([]byte("a,"+name+"\n1,2\n"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want []string
+	for i := range 10 {
+		name := fmt.Sprint("other", i)
+		send(name)
+		want = append([]string{name}, want...)
+	}
+	if got := known(); !slices.Equal(got, want[:8]) {
+		t.Errorf("layouts of %q are known", got)
+	}
+	send("other9")
+	send(strings.Repeat("x", 64<<10))
+	if got := known(); !slices.Equal(got, want[:8]) {
+		t.Errorf("after long names, layouts of %.40q are known", got)
+	}
+	if send(strings.Repeat("x", 64<<10-1)); len(known()[0]) != 64<<10-1 {
+		t.Errorf("the newest layout is of %.40q", known()[0])
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -320,11 +321,74 @@ func TestLongListsInGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range f.RowGroups() {
-		if n := g.ColumnChunks()[0].NumValues(); n > groupValues+batchValues {
+		if n := g.ColumnChunks()[0].NumValues(); n > 1<<23+1<<18 {
 			t.Errorf("a row group of %d rows has %d values", g.NumRows(), n)
 		}
 	}
 	if f.NumRows() != rows {
 		t.Errorf("%d rows, want %d", f.NumRows(), rows)
+	}
+}
+
+// TestLeavesThatAreReadTogether: the columns of a row group are read together up to 32 MiB, of which a column counts as
+// 2 MiB at most. The stripes may take 64 times the size of the file.
+func TestLeavesThatAreReadTogether(t *testing.T) {
+	path := filepath.Join("testdata", "types.parquet") // 17 columns
+	for size, stripes := range map[int64]int{1: 0, 1900 << 10: 0, 1 << 30: 2} {
+		r := opened(t, path)
+		p := r.records.(*parquetReader)
+		for k := range p.sizes[0] {
+			p.sizes[0][k] = size
+		}
+		rec, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.Release()
+		if len(p.stripes) != stripes || stripes > 0 && len(p.stripes[0].columns) != 16 {
+			t.Errorf("columns of %d bytes are read in %d stripes, want %d", size, len(p.stripes), stripes)
+		}
+		if info, err := os.Stat(path); err != nil || p.maxStripeBytes != 64*info.Size() {
+			t.Errorf("stripes may take %d bytes: %v", p.maxStripeBytes, err)
+		}
+	}
+}
+
+// TestRowGroups: a row group that is written has 131,072 rows.
+func TestRowGroups(t *testing.T) {
+	const rows = 1<<17 + 5
+	b := array.NewInt32Builder(memory.DefaultAllocator)
+	defer b.Release()
+	for i := range rows {
+		b.Append(int32(i))
+	}
+	column := b.NewArray()
+	defer column.Release()
+	rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "v", Type: arrow.PrimitiveTypes.Int32}}, nil),
+		[]arrow.Array{column}, rows)
+	defer rec.Release()
+	path := filepath.Join(t.TempDir(), "rows.parquet")
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var groups []int64
+	for _, g := range opened(t, path).records.(*parquetReader).groups {
+		groups = append(groups, g.NumRows())
+	}
+	if !slices.Equal(groups, []int64{1 << 17, 5}) {
+		t.Errorf("row groups of %d rows", groups)
+	}
+}
+
+// TestRowsOfABatch: a batch has about 262,144 values, and 64 to 8,192 rows.
+func TestRowsOfABatch(t *testing.T) {
+	for columns, want := range map[int]int{0: 8192, 1: 8192, 32: 8192, 64: 4096, 1024: 256, 4096: 64, 1 << 20: 64} {
+		if got := batchRows(columns); got != want {
+			t.Errorf("batches of %d columns have %d rows, want %d", columns, got, want)
+		}
 	}
 }

@@ -41,11 +41,11 @@ func (p *pace) Err() error {
 		p.since = now
 		return p.Context.Err()
 	}
-	worked := now.Sub(p.since)
-	if worked < minWork {
+	pause := pauseAfter(now.Sub(p.since))
+	if pause == 0 {
 		return p.Context.Err()
 	}
-	end, poll := now.Add(sleepFactor*min(worked, maxWork)), time.NewTicker(pollInterval)
+	end, poll := now.Add(pause), time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for now.Before(end) && p.busy() && p.Context.Err() == nil {
 		select {
@@ -55,6 +55,14 @@ func (p *pace) Err() error {
 	}
 	p.since = time.Now()
 	return p.Context.Err()
+}
+
+// pauseAfter is how long learning sleeps after some work, 0 after less than minWork.
+func pauseAfter(worked time.Duration) time.Duration {
+	if worked < minWork {
+		return 0
+	}
+	return sleepFactor * min(worked, maxWork)
 }
 
 // begin starts counting work, after waiting for some.

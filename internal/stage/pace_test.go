@@ -67,6 +67,18 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// TestPauseAfterWork: learning sleeps nine times as long as it worked, so that it uses a tenth of a core; at least 1 ms of
+// work precede a pause, and at most 200 ms count.
+func TestPauseAfterWork(t *testing.T) {
+	const ms = time.Millisecond
+	for worked, want := range map[time.Duration]time.Duration{0: 0, ms - 1: 0, ms: 9 * ms, 20 * ms: 180 * ms,
+		200 * ms: 1800 * ms, time.Hour: 1800 * ms} {
+		if got := pauseAfter(worked); got != want {
+			t.Errorf("after %v of work learning sleeps %v, want %v", worked, got, want)
+		}
+	}
+}
+
 // TestPacedStage: a stage that pauses learns the same models, and does not pause before the first.
 func TestPacedStage(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(43, 44)), 1000, 3)

@@ -348,3 +348,17 @@ func TestChildErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestShortRunsAreLeftOut: eight columns of one type of numbers that follow each other are a run, seven are none.
+func TestShortRunsAreLeftOut(t *testing.T) {
+	var l Layout
+	for i, number := range slices.Concat(slices.Repeat([]Number{Int32}, 7), slices.Repeat([]Number{Int64}, 8),
+		slices.Repeat([]Number{Int32}, 9)) {
+		l.Fields = append(l.Fields, Field{Type: TypeInt, Kind: KindFixed, Dict: -1, Number: number, Buffer: 2 * i})
+		l.Columns = append(l.Columns, i)
+	}
+	l.findRuns()
+	if want := []Run{{First: 7, End: 15, Buffer: 14}, {First: 15, End: 24, Buffer: 30}}; !slices.Equal(l.Runs, want) {
+		t.Errorf("runs %+v", l.Runs)
+	}
+}
