@@ -53,6 +53,7 @@ func TestMeansThatCompete(t *testing.T) {
 		{"known", map[string]int{"a": 40, "b": 40}, span{}, map[string]bool{"a": true, "b": true}, "b", 10, 1},
 		{"one near", map[string]int{"a": 80, "b": 30}, span{80, 81}, nil, "b", 10, no},
 		{"one of others near", map[string]int{"a": 81, "b": 30}, span{0, 1}, nil, "b", 10, 1},
+		{"far beyond all", map[string]int{"a": 40, "b": 40}, span{}, nil, "b", math.Inf(1), 0},
 		{"all near", map[string]int{"a": 1, "b": 2}, span{1, 3}, nil, "b", 10, no},
 	} {
 		right := []float64{7}

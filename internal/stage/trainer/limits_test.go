@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/policy"
@@ -119,6 +120,21 @@ func TestLimitOfAFit(t *testing.T) {
 		p.setLimit(c.m)
 		if p.maxRows != c.rows || p.learnsNothing() == c.learns {
 			t.Errorf("%s of %d features in %d bytes: %d rows, %q", c.method, c.m, c.bytes, p.maxRows, p.limit)
+		}
+		if c.rows == 0 {
+			continue
+		}
+		_, fix, _ := strings.Cut(p.limit, "raise training.window.bytes to ") // MiB
+		mib := int64(0)
+		if _, err := fmt.Sscan(fix, &mib); err != nil {
+			t.Fatalf("%q: %v", p.limit, err)
+		}
+		for more, limited := range map[int64]bool{0: false, -1: true} {
+			config.Training.Window.Bytes = (mib + more) << 20
+			p := newPlan(config)
+			if p.setLimit(c.m); (p.limit != "") != limited {
+				t.Errorf("%s of %d features in %d MiB: %q", c.method, c.m, mib+more, p.limit)
+			}
 		}
 	}
 }
@@ -343,5 +359,57 @@ func TestCheckpointFormats(t *testing.T) {
 	c := checkpoint{Format: checkpointFormat}
 	if s, err := readCheckpoint(c.bytes()); err != nil || s.Format != 2 {
 		t.Errorf("this version writes format %d: %v", s.Format, err)
+	}
+}
+
+// TestFewLandmarksAreDrawnAgain: landmarks that are fewer than requested, since the first model had few rows, are drawn
+// again once there are four rows for each that is requested.
+func TestFewLandmarksAreDrawnAgain(t *testing.T) {
+	l, _ := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2, Landmarks: 20}))
+	learnRings(t, l, 0) // 300 rows
+	if l.fitter.landmarks.Len() != 20 {
+		t.Fatalf("%d landmarks", l.fitter.landmarks.Len())
+	}
+	rows := l.data.window.FirstModelRows()
+	for want, again := range map[int]bool{20: false, rows / 4: true, rows/4 + 1: false} {
+		if rows%4 != 0 {
+			t.Fatalf("the window has %d rows", rows)
+		}
+		l.plan.config.Fit.Landmarks = want
+		if why := l.fitter.renewalReason(t.Context(), 100); (why != "") != again {
+			t.Errorf("20 landmarks of %d, %d rows: %q", want, rows, why)
+		}
+	}
+}
+
+// TestUnstoredFirstModel: a first model that cannot be stored is fitted again, and one that is stored is not.
+func TestUnstoredFirstModel(t *testing.T) {
+	c, refused := configOf(fit.Config{Method: "lda", Dim: 2}), errors.New("no connection")
+	c.Store = func(context.Context, *spec.Release) (string, error) { return "v", refused }
+	l, live := newTrainer([]string{"x", "y"}, c)
+	learnRings(t, l, 9)
+	if live() != nil || !l.HasUnstored() {
+		t.Errorf("the store failed: live is %v, a model is unstored: %v", live(), l.HasUnstored())
+	}
+	refused = nil
+	if l.Tick(t.Context(), time.Unix(100, 0)); live() == nil || l.HasUnstored() || l.unstored {
+		t.Errorf("it is stored: live is %v, a model is unstored: %v", live(), l.HasUnstored())
+	}
+}
+
+// TestInterruptedFits: after standby the fits of candidates that are still there count, and others are due.
+func TestInterruptedFits(t *testing.T) {
+	l, _ := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	l.fitAll(t.Context(), nil)
+	fits := 0
+	l.fitter.fitted = func() { fits++ }
+	for _, kept := range []bool{true, false} {
+		if l.setStandby(t.Context(), true); !kept {
+			l.candidates = nil
+		}
+		if l.setStandby(t.Context(), false); (fits == 0) != kept || len(l.candidates) == 0 {
+			t.Errorf("candidates kept %v: %d fits, %d candidates", kept, fits, len(l.candidates))
+		}
 	}
 }

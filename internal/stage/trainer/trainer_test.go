@@ -131,6 +131,9 @@ func TestLandmarksAreCut(t *testing.T) {
 		t.Fatalf("landmarks are %+v", marks.renewal)
 	}
 	l.cut(t.Context(), 200, false)
+	if n := l.data.window.Len(); n != 200 {
+		t.Errorf("%d rows are left, want 200", n)
+	}
 	if marks.Landmarks != first || marks.New || !marks.Alarmed {
 		t.Errorf("landmarks of the live model are gone, or will not be checked: %+v", marks.renewal)
 	}

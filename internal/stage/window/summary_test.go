@@ -399,7 +399,8 @@ func TestSummaryNumbers(t *testing.T) {
 				s.Summed[0], s.Read.Rows = math.MaxInt/2, math.MaxInt
 				return nil
 			},
-			"a row that is enormous": func(s *Summary) error { s.Rows[3].X[2] = -1e308; return nil },
+			"a feature that no row has": func(s *Summary) error { s.Absent = []int{1}; return nil },
+			"a row that is enormous":    func(s *Summary) error { s.Rows[3].X[2] = -1e308; return nil },
 			"sums that are, of rows that were summed": func(s *Summary) error {
 				class := []int{s.Moments.Classes() - 1}
 				if !labelled {
