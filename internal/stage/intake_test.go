@@ -4,11 +4,13 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/plugin/spec"
 )
 
@@ -82,5 +84,12 @@ func TestFaultyFeaturesAreCounted(t *testing.T) {
 		if n != 2 {
 			t.Errorf("feature %s in %d rows", name, n)
 		}
+	}
+}
+
+// TestMemoryOfQueuedRows: what is counted for a queued row besides its features is the row, and little more.
+func TestMemoryOfQueuedRows(t *testing.T) {
+	if size := int(unsafe.Sizeof(window.Row{})); rowOverhead < size || rowOverhead > 2*size {
+		t.Errorf("a row takes %d bytes, and %d are counted", size, rowOverhead)
 	}
 }

@@ -3,11 +3,13 @@ package trainer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,12 +32,27 @@ func newTrainer(features []string, c *spec.Config) (t *Trainer, live func() *spe
 		Pause: func() {}}), live
 }
 
+// sentences is a log whose messages are sentences, with attributes whose keys are not. Others panic.
+type sentences struct{ slog.Handler }
+
+func (sentences) Enabled(context.Context, slog.Level) bool { return true }
+
+func (sentences) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if !strings.Contains(r.Message, " ") || len(a.Key) > 20 {
+			panic(fmt.Sprintf("the log has the message %q with the key %q", r.Message, a.Key))
+		}
+		return true
+	})
+	return nil
+}
+
 // configOf is the configuration of a trainer for learnRings.
 func configOf(f fit.Config) *spec.Config {
 	return &spec.Config{Spec: arrowio.Spec{Label: "label"}, Fit: f, Training: spec.Training{Every: spec.Every{Rows: 100},
 		Window:  spec.Window{Rows: 1000, Bytes: 1 << 30, Balance: spec.BalanceClass},
 		Holdout: 0.2, Gate: spec.Gate{Evidence: 1000}, Align: spec.AlignRigid},
-		Classes: 10, Logger: slog.New(slog.DiscardHandler), Clock: time.Now}
+		Classes: 10, Logger: slog.New(sentences{slog.DiscardHandler}), Clock: time.Now}
 }
 
 // learnRings learns 300 rows of two rings, whose radii differ, around the origin and a point.
