@@ -426,3 +426,33 @@ func TestCompressedTakesItsLength(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitInEqualParts: rows of one size are split into as many parts as their size needs.
+func TestSplitInEqualParts(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"x"}})
+	const rows = 60
+	m := decode(t, d, message(t, "x", from(t, f32, "["+strings.Repeat("1,", rows-1)+"1]"),
+		"s", from(t, str, `["`+strings.Repeat(strings.Repeat("s", 1000)+`","`, rows-1)+strings.Repeat("s", 1000)+`"]`)))
+	for limit, want := range map[int]int{40 << 10: 2, 28 << 10: 3, 18 << 10: 5, 17 << 10: 5, 15 << 10: 6} {
+		parts, err := newEncoder(t, Output{}).Split(numbered(m, 2), limit, func(int, int) []wire.Pair { return nil })
+		if err != nil || len(parts) != want {
+			t.Errorf("60 rows of 1,000 bytes in %d parts of %d bytes, want %d: %v", len(parts), limit, want, err)
+		}
+	}
+}
+
+// TestFromRecordsOfWhatIsNotRead: a record with a dictionary of views and a column that cannot be read is an error.
+func TestFromRecordsOfWhatIsNotRead(t *testing.T) {
+	deep := arrow.DataType(arrow.PrimitiveTypes.Int8)
+	for range 100 {
+		deep = arrow.ListOf(deep)
+	}
+	views := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.StringView}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "v", Type: views}, {Name: "deep", Type: deep}}, nil)
+	rec := array.NewRecord(schema, []arrow.Array{
+		array.NewDictionaryArray(views, from(t, views.IndexType, "[0]"), from(t, views.ValueType, `["a"]`)),
+		array.MakeArrayOfNull(memory.DefaultAllocator, deep, 1)}, 1)
+	if msg, err := FromRecords(schema, rec); err == nil || msg != nil {
+		t.Errorf("%d bytes: %v", len(msg), err)
+	}
+}

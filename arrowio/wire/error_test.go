@@ -21,3 +21,14 @@ func TestErrorNamesItsPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorf: an error without more has no row.
+func TestErrorf(t *testing.T) {
+	e := Errorf(TooWide, "%d bytes", 5)
+	if e.Row != -1 || e.Error() != "5 bytes" {
+		t.Errorf("row %d: %v", e.Row, e)
+	}
+	if e.At(3); e.Row != 3 || e.Error() != "row 3: 5 bytes" {
+		t.Errorf("row %d: %v", e.Row, e)
+	}
+}
