@@ -281,3 +281,27 @@ func TestRareClassesAreRightByChance(t *testing.T) {
 		t.Errorf("at chances of 0.001, 0.05 and 0.06 it is worth %v, %v and %v", rare, least, more)
 	}
 }
+
+// TestWeightsAddUp: rows weigh one on average, and rows of classes that are not rare the same in all.
+func TestWeightsAddUp(t *testing.T) {
+	for _, counts := range [][]float64{{1, 1}, {10, 990}, {10, 9990}, {1, 20, 300, 300, 4000}, {5, 5, 5000}} {
+		var s Sampling
+		s.Rows = map[string]float64{}
+		for i, n := range counts {
+			s.Rows[fmt.Sprint(i)] = n
+			s.All += n
+		}
+		s.setLevel()
+		total := 0.0
+		for _, n := range counts {
+			weight := min(maxWeight, s.Level*s.All/n)
+			total += n * weight
+			if weight < maxWeight && !(math.Abs(n*weight-s.Level*s.All) <= 1e-9*s.All) {
+				t.Errorf("classes of %v rows: %v rows weigh %v", counts, n, n*weight)
+			}
+		}
+		if !(math.Abs(total-s.All) <= 1e-9*s.All) {
+			t.Errorf("classes of %v rows weigh %v in all", counts, total)
+		}
+	}
+}

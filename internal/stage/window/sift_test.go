@@ -304,3 +304,41 @@ func TestSiftsByExtremeValues(t *testing.T) {
 		t.Errorf("the extreme value enters fits as %g, want the median", x)
 	}
 }
+
+// TestOutliersAreSetAside: a row that is far from the others in each feature enters no fit.
+func TestOutliersAreSetAside(t *testing.T) {
+	rows := stream(31, 3000, 4, 1)
+	for _, i := range []int{700, 1500, 2900} {
+		rows[i].X = []float64{1e4, -1e4, 1e5, 1e6}
+	}
+	c := config
+	c.Features = 4
+	w := fill(c, rows)
+	w.Sift()
+	if n := w.Outliers().Rows; n != 3 {
+		t.Errorf("%d outliers are set aside, want 3", n)
+	}
+	for i := range rows {
+		if isOutlier, r := rows[i].X[3] == 1e6, w.At(rows[i].Position); r == nil || r.IsIncluded() == isOutlier {
+			t.Errorf("row %d, an outlier %v, enters fits: %v", i, isOutlier, !isOutlier)
+		}
+	}
+}
+
+// TestSamplesForLimits: the limits of a block of few rows are from about 256 rows, of it and of blocks next to it, each
+// once.
+func TestSamplesForLimits(t *testing.T) {
+	w := fill(config, stream(33, 3000, 3, 1))
+	for at, b := range w.blocks {
+		seen := map[*float64]bool{}
+		for _, x := range w.sampleOf(at) {
+			if seen[&x[0]] {
+				t.Fatalf("block %d of %d: a row is in the sample twice", at, len(w.blocks))
+			}
+			seen[&x[0]] = true
+		}
+		if n := len(seen); n < 150 || n > 400 {
+			t.Errorf("block %d of %d rows: a sample of %d rows", at, len(b.rows), n)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package window
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -350,5 +352,33 @@ func TestMoments(t *testing.T) {
 	w = fill(c, rows)
 	if s := w.NewestRows(300); len(s.X) != 3*s.Rows || len(s.Y) != s.Rows || s.Rows < 200 {
 		t.Errorf("%d numbers, %d labels of %d rows", len(s.X), len(s.Y), s.Rows)
+	}
+}
+
+// TestClassesWithoutRows: a class whose rows have left the window is no class of it.
+func TestClassesWithoutRows(t *testing.T) {
+	w := New(config)
+	for i, label := range []string{"a", "b", "a"} {
+		w.Add(Row{Position: Position{Seq: uint64(i + 1)}, Label: label, X: []float64{1, 2, 3}})
+	}
+	w.Remove(Position{Seq: 2})
+	w.EachClass(func(label string, rows []*Row) {
+		if label != "a" || len(rows) != 2 {
+			t.Errorf("class %q of %d rows", label, len(rows))
+		}
+	})
+}
+
+// TestSumsEndWithTheContext: sums of rows that are interrupted are an error.
+func TestSumsEndWithTheContext(t *testing.T) {
+	w := fill(config, stream(8, 3000, 3, 1))
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if _, err := w.Newest(ctx, 2000); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
+	}
+	s := summer{features: 3}
+	if _, err := s.sum(ctx, w.blocks[0].rows, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a block after the end: %v", err)
 	}
 }
