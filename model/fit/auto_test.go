@@ -112,6 +112,40 @@ func TestAutoScoresBehindAMapAreCrossValidation(t *testing.T) {
 	}
 }
 
+// So are the scores of the variants of the best candidates, which reuse what these have kept in a fold.
+func TestScoresOfVariantsAreCrossValidation(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	variants := 0
+	for _, s := range fit(t, data, Config{Method: Auto, Scale: model.ScaleStandard, Dim: 2}).Report().Choice.Scores {
+		if ridge := s.Params["ridge"]; ridge != "0.1" && ridge != "1" && s.Method != "dla" {
+			continue
+		}
+		variants++
+		c := Config{Method: s.Method, Dim: 2, Scale: s.Scale, Params: s.Params}
+		correct := 0
+		for f := range 3 * rounds {
+			pick, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
+			train, test := frame.HeldOut(pick, fold, f%3)
+			in, held := data.Subset(train), data.Subset(test)
+			right, err := score.Correct(t.Context(), fit(t, in, c), in, held, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			correct += right
+		}
+		if s.Correct != float64(correct)/rounds {
+			t.Errorf("%s with %v: %g right, by hand %g", s.Method, s.Params, s.Correct, float64(correct)/rounds)
+		}
+	}
+	if variants < 5 {
+		t.Errorf("%d variants were scored", variants)
+	}
+}
+
 func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 	for _, name := range []string{"iris", "wine", "vowel"}[:testsize.Of(2, 3)] {
 		data := fixture.Dataset(t, name)

@@ -62,20 +62,20 @@ func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 	b := &blocks{s: s, bound: linalg.NewDistanceBound(s.dim), unit: scale * scale}
 	b.side = min(max(blockBytes/(4*s.dim*tile.PointPanel), 1), 8) * tile.PointPanel
 	var err error
-	if b.ref, err = newPoints(ctx, s.ref, s.dim, s.y, mean, scale, s.workers(ctx)); err != nil {
+	if b.ref, err = newPoints(ctx, &s.room.ref, s.ref, s.dim, s.y, mean, scale, s.workers(ctx)); err != nil {
 		return nil, err
 	}
 	if b.query = b.ref; !s.self {
-		if b.query, err = newPoints(ctx, s.query, s.dim, nil, mean, scale, s.workers(ctx)); err != nil {
+		if b.query, err = newPoints(ctx, &s.room.query, s.query, s.dim, nil, mean, scale, s.workers(ctx)); err != nil {
 			return nil, err
 		}
 		b.limitless = b.bounds(b.ref)
 	}
 	if s.same != nil {
-		b.same = b.newShortlist(s.same)
+		b.same = b.newShortlist(&s.room.same, s.same)
 	}
 	if s.other != nil {
-		b.other = b.newShortlist(s.other)
+		b.other = b.newShortlist(&s.room.other, s.other)
 	}
 	return b, nil
 }
@@ -93,10 +93,10 @@ func farthest(ctx context.Context, x, mean []float64, workers int) (float64, err
 	return slices.Max(far), err
 }
 
-func newPoints(ctx context.Context, x []float64, dim int, y []int, mean []float64, scale float64, workers int) (*points,
-	error) {
+func newPoints(ctx context.Context, room *[]float32, x []float64, dim int, y []int, mean []float64, scale float64,
+	workers int) (*points, error) {
 	n := len(x) / dim
-	p := &points{Points: *tile.NewPoints(n, dim), row: make([]int32, n), norm: make([]float64, n)}
+	p := &points{Points: *tile.PointsIn(room, n, dim), row: make([]int32, n), norm: make([]float64, n)}
 	for i := range p.row {
 		p.row[i] = int32(i)
 	}
@@ -162,9 +162,12 @@ type shortlist struct {
 	bounds []tile.Bounds
 }
 
-func (b *blocks) newShortlist(l *lists) *shortlist {
+func (b *blocks) newShortlist(memory *[]candidate, l *lists) *shortlist {
 	n, room := b.query.N, l.k+max(l.k, 24)
-	c := &shortlist{b: b, l: l, room: room, count: make([]int32, n), found: make([]candidate, n*room),
+	if cap(*memory) < n*room {
+		*memory = make([]candidate, n*room)
+	}
+	c := &shortlist{b: b, l: l, room: room, count: make([]int32, n), found: (*memory)[:n*room],
 		limit: make([]float32, n), bounds: b.bounds(b.query)}
 	for q := range n {
 		c.lower(q, math.Inf(1))

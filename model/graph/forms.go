@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 	"fmt"
+	"math"
+	"sync/atomic"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -39,21 +41,22 @@ func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDen
 	if s, ok := w.(*Matrix); ok {
 		return WeightForm(ctx, x, s.Laplacian())
 	}
-	lx, err := product(ctx, w, x)
+	n, _ := x.Dims()
+	degree := make([]atomic.Uint64, n) // bits of numbers: a row may be read twice, concurrently
+	lx, err := denseProduct(ctx, w, x, func(row []float64, i int) {
+		sum := 0.0
+		for _, v := range row {
+			sum += v
+		}
+		degree[i].Store(math.Float64bits(sum))
+	})
 	if err != nil {
 		return nil, err
 	}
-	n, _ := x.Dims()
-	degree := make([]float64, n)
-	for i := range n {
-		for j := range n {
-			degree[i] += w.At(i, j)
-		}
-	}
 	return tile.Gram(ctx, tile.Rows(x), &tile.Operand{K: lx.K, M: lx.M, Row: func(dst []float64, i int) {
-		row := lx.At(i)
+		row, d := lx.At(i), math.Float64frombits(degree[i].Load())
 		for c, v := range x.RawRowView(i) {
-			dst[c] = degree[i]*v - row[c]
+			dst[c] = d*v - row[c]
 		}
 	}})
 }
@@ -89,22 +92,50 @@ func ReconstructionForm(ctx context.Context, x *mat.Dense, w *Matrix) (*mat.SymD
 // product is the rows of w x; a dense w is symmetric. Each row of a sparse w is computed where it is packed, and not
 // stored.
 func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*tile.Operand, error) {
-	n, m := x.Dims()
-	if r, c := w.Dims(); r != n || c != n {
-		return nil, fmt.Errorf("weights are %d x %d for %d rows; give %d x %d", r, c, n, n, n)
+	s, ok := w.(*Matrix)
+	if !ok {
+		return denseProduct(ctx, w, x, func([]float64, int) {})
 	}
-	if s, ok := w.(*Matrix); ok {
-		rows := x.RawMatrix()
-		return &tile.Operand{K: n, M: m, Row: func(dst []float64, i int) {
-			index, value := s.Row(i)
-			tile.Gather(dst, index, value, rows.Data, rows.Stride)
-		}}, nil
+	if err := checkShape(w, x); err != nil {
+		return nil, err
+	}
+	rows := x.RawMatrix()
+	return &tile.Operand{K: rows.Rows, M: rows.Cols, Row: func(dst []float64, i int) {
+		index, value := s.Row(i)
+		tile.Gather(dst, index, value, rows.Data, rows.Stride)
+	}}, nil
+}
+
+// denseProduct is product for a dense w. It calls read with each row of w, concurrently.
+func denseProduct(ctx context.Context, w mat.Matrix, x *mat.Dense, read func(row []float64, i int)) (*tile.Operand,
+	error) {
+	if err := checkShape(w, x); err != nil {
+		return nil, err
+	}
+	n, m := x.Dims()
+	rowTo := func(dst []float64, i int) {
+		for j := range dst {
+			dst[j] = w.At(i, j)
+		}
+	}
+	switch w := w.(type) {
+	case interface{ RowTo([]float64, int) }:
+		rowTo = w.RowTo
+	case *mat.SymDense:
+		rowTo = tile.Symmetric(w).Row
 	}
 	out := mat.NewDense(n, m, nil)
 	return tile.Rows(out), tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1,
 		A: &tile.Operand{K: n, M: n, Row: func(dst []float64, i int) {
-			for j := range dst {
-				dst[j] = w.At(i, j)
-			}
+			rowTo(dst, i)
+			read(dst, i)
 		}}, B: tile.Rows(x)})
+}
+
+func checkShape(w mat.Matrix, x *mat.Dense) error {
+	n, _ := x.Dims()
+	if r, c := w.Dims(); r != n || c != n {
+		return fmt.Errorf("weights are %d x %d for %d rows; give %d x %d", r, c, n, n, n)
+	}
+	return nil
 }

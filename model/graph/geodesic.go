@@ -14,6 +14,11 @@ import (
 // Geodesics are the lengths of the shortest paths between all rows of a graph whose weights are lengths (see Length),
 // n x n. A graph of several components is a *DisconnectedError; connect its lists first.
 func Geodesics(ctx context.Context, lengths *Matrix) (*mat.SymDense, error) {
+	return GeodesicsIn(ctx, lengths, make([]float64, lengths.rows*lengths.rows))
+}
+
+// GeodesicsIn is Geodesics in the given memory, n x n numbers. It leaves the lower triangle as it is.
+func GeodesicsIn(ctx context.Context, lengths *Matrix, room []float64) (*mat.SymDense, error) {
 	n := lengths.rows
 	if n != lengths.cols {
 		return nil, fmt.Errorf("geodesics: %d x %d lengths; give a square matrix", n, lengths.cols)
@@ -30,7 +35,7 @@ func Geodesics(ctx context.Context, lengths *Matrix) (*mat.SymDense, error) {
 	if part := joined(n, lengths.Row); parts(part) > 1 {
 		return nil, disconnected(part)
 	}
-	out := mat.NewSymDense(n, nil)
+	out := mat.NewSymDense(n, room)
 	raw := out.RawSymmetric()
 	// The sum along a path depends on the end it starts at. The row of the lower end counts, so that the result is
 	// symmetric.

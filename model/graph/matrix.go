@@ -92,21 +92,30 @@ func (a *Matrix) Degrees() []float64 {
 
 // Laplacian is L = D - W of symmetric weights. Self loops cancel.
 func (a *Matrix) Laplacian() *Matrix {
-	entries := make([]entry, 0, len(a.index)/2+a.rows)
+	most := len(a.index) + a.rows
+	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1), index: make([]int, 0, most),
+		value: make([]float64, 0, most)}
 	for i := range a.rows {
 		index, value := a.Row(i)
-		sum := 0.0
+		sum, diagonal := 0.0, -1
 		for p, j := range index {
+			if j >= i && diagonal < 0 {
+				diagonal = len(out.index)
+				out.index, out.value = append(out.index, i), append(out.value, 0)
+			}
 			if j != i {
 				sum += value[p]
-			}
-			if j > i {
-				entries = append(entries, entry{int32(i), int32(j), -value[p]})
+				out.index, out.value = append(out.index, j), append(out.value, 0-value[p]) // not minus zero
 			}
 		}
-		entries = append(entries, entry{int32(i), int32(i), sum})
+		if diagonal < 0 {
+			diagonal = len(out.index)
+			out.index, out.value = append(out.index, i), append(out.value, 0)
+		}
+		out.value[diagonal] = sum
+		out.start[i+1] = len(out.index)
 	}
-	return assemble(a.rows, entries)
+	return out
 }
 
 // transposed returns the transpose; a does not change.

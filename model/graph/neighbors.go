@@ -187,9 +187,10 @@ func median(v []float64) float64 {
 	return linalg.Select(v, len(v)/2)
 }
 
-// first limits every list to its k nearest.
-func (nb *Neighbors) first(k int) *Neighbors {
-	out := &Neighbors{start: make([]int, nb.Len()+1)}
+// First limits every list to its k nearest.
+func (nb *Neighbors) First(k int) *Neighbors {
+	out := &Neighbors{start: make([]int, nb.Len()+1), index: make([]int, 0, min(len(nb.index), k*nb.Len())),
+		dist2: make([]float64, 0, min(len(nb.index), k*nb.Len()))}
 	for i := range nb.Len() {
 		index, dist2 := nb.Row(i)
 		out.index = append(out.index, index[:min(k, len(index))]...)

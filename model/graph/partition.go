@@ -86,7 +86,7 @@ func connected(ctx context.Context, x *mat.Dense, k int) (*Neighbors, error) {
 			return nil, err
 		}
 		for ; k <= held; k = min(k+2, n-1) {
-			if part := nb.first(k); parts(part.Components()) == 1 {
+			if part := nb.First(k); parts(part.Components()) == 1 {
 				return part, nil
 			}
 		}

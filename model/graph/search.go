@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"math"
+	"sync"
 
 	"github.com/embedd/embedd/model/internal/parallel"
 )
@@ -69,6 +70,7 @@ type search struct {
 	// With classes, same and other get the pairs of one class and of two; nil skips them. Without, same gets all.
 	y           []int
 	same, other *lists
+	room        room
 }
 
 func (s *search) workers(ctx context.Context) int {
@@ -84,6 +86,14 @@ func (s *search) run(ctx context.Context) error {
 	if queryN < minPacked {
 		return s.plain(ctx)
 	}
+	if before, ok := rooms.Get().(*room); ok {
+		s.room = *before
+	}
+	defer func() {
+		if after := s.room; len(s.ref)+len(s.query) <= maxPooled {
+			rooms.Put(&after)
+		}
+	}()
 	b, err := newBlocks(ctx, s)
 	switch {
 	case err != nil:
@@ -92,6 +102,17 @@ func (s *search) run(ctx context.Context) error {
 		return b.run(ctx)
 	}
 	return s.plain(ctx)
+}
+
+// maxPooled is how many numbers the rows of a search may have whose memory the next search gets.
+const maxPooled = 1 << 22
+
+var rooms sync.Pool // of *room
+
+// room is the memory of a search.
+type room struct {
+	ref, query  []float32
+	same, other []candidate
 }
 
 // plain computes the distances of all pairs.

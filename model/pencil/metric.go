@@ -331,17 +331,21 @@ func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric) *mat.SymDense {
 	if q.d == nil && q.z == nil {
 		return symDense(n)
 	}
-	half := linalg.Transpose(q.whiten(ctx, n).RawMatrix().Data, q.m) // NZ, m x rank
-	full := q.whitened(ctx, mat.NewDense(q.m, q.rank, half)).RawMatrix().Data
-	s := mat.NewSymDense(q.rank, nil)
+	half := q.whiten(ctx, n).RawMatrix().Data
+	if q.rank < q.m {
+		half = linalg.Transpose(half, q.m)
+	} else {
+		linalg.TransposeSquare(half, q.m)
+	}
+	full := q.whitened(ctx, mat.NewDense(q.m, q.rank, half)).RawMatrix().Data // from NZ, m x rank
 	for i := range q.rank {
 		row, column := full[i*q.rank:][:q.rank], full[i:]
-		to := s.RawSymmetric().Data[i*q.rank:][:q.rank]
 		for j := i; j < q.rank; j++ {
-			to[j] = (row[j] + column[j*q.rank]) / 2
+			row[j] = (row[j] + column[j*q.rank]) / 2
+			column[j*q.rank] = row[j]
 		}
 	}
-	return s
+	return mat.NewSymDense(q.rank, full)
 }
 
 func scaleRows(a *mat.Dense, e []float64) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -134,6 +135,8 @@ func solveFew(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
 }
 
+var rooms sync.Pool // of *[]float64, for the reflections of a reduction
+
 // solveReduced is Solve from the tridiagonal form, or nil if most vectors are wanted, or if they cannot be found that
 // way.
 func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
@@ -142,7 +145,12 @@ func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d in
 	if d < 1 || n < 64 || 4*d > n {
 		return nil
 	}
-	r := reduce(ctx, s)
+	room, _ := rooms.Get().(*[]float64)
+	if room == nil {
+		room = new([]float64)
+	}
+	defer rooms.Put(room)
+	r := reduce(ctx, s, room)
 	if r == nil {
 		return nil
 	}

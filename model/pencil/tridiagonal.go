@@ -28,15 +28,19 @@ type reduced struct {
 }
 
 // reduce returns nil if s or its tridiagonal form is not finite, or if ctx ends. It starts at the largest of the
-// diagonal: see grade.
-func reduce(ctx context.Context, s *mat.SymDense) *reduced {
+// diagonal: see grade. What it returns is in room, which it replaces if that is too short.
+func reduce(ctx context.Context, s *mat.SymDense, room *[]float64) *reduced {
 	n := s.SymmetricDim()
 	order := grade(s)
 	slices.Reverse(order)
 	r := &reduced{n: n, order: order, v: make([][]float64, n-1), tau: make([]float64, n-1),
 		diag: make([]float64, n), next: make([]float64, n-1)}
 	size := (n + tile.Lanes - 1) / tile.Lanes * tile.Lanes
-	a, raw := make([]float64, size*size), s.RawSymmetric()
+	if cap(*room) < size*size {
+		*room = make([]float64, size*size)
+	}
+	a, raw := (*room)[:size*size], s.RawSymmetric()
+	clear(a)
 	for i, p := range order {
 		row := a[i*size:]
 		for j := i / tile.Lanes * tile.Lanes; j < n; j++ {

@@ -63,7 +63,7 @@ func TestReducedIsTheSpectrum(t *testing.T) {
 		"diagonal":  diagonal,
 		"zero":      mat.NewSymDense(n, nil),
 	} {
-		r := reduce(t.Context(), s)
+		r := reduce(t.Context(), s, new([]float64))
 		if r == nil {
 			t.Fatal(name)
 		}
@@ -117,7 +117,7 @@ func TestNoReductionThatIsNotFinite(t *testing.T) {
 				s.SetSym(i, j, entry)
 			}
 		}
-		if r := reduce(t.Context(), s); r != nil {
+		if r := reduce(t.Context(), s, new([]float64)); r != nil {
 			t.Errorf("%s: diagonal %g ..., subdiagonal %g ...", name, r.diag[:3], r.next[:3])
 		}
 	}
@@ -257,7 +257,7 @@ func BenchmarkTop(b *testing.B) {
 			})
 			b.Run(fmt.Sprintf("n=%d/%s/reduced", n, name), func(b *testing.B) {
 				for b.Loop() {
-					r := reduce(b.Context(), s)
+					r := reduce(b.Context(), s, new([]float64))
 					_, best := r.best(Max, 10)
 					slices.Reverse(best)
 					r.vectors(best)

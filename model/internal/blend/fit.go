@@ -96,6 +96,8 @@ type fitter struct {
 	rows  map[preprocess.Spec]*preprocess.Fitted
 	parts []part
 	width int // outputs of all parts
+
+	scratch frame.Scratch
 }
 
 // part is a fitted member: directions among the columns of its preprocessed rows. The variances of its outputs sum to
@@ -153,7 +155,9 @@ func (b *fitter) add(ctx context.Context, one model.Member) (err error) {
 
 func (b *fitter) preprocess(ctx context.Context, s preprocess.Spec) *preprocess.Fitted {
 	if b.t.Sums == nil {
-		return fail.Must(s.Fit(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed))
+		f := fail.Must(s.Fit(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed))
+		frame.Share(f.Task, &b.scratch)
+		return f
 	}
 	return fail.Must(s.FitMoments(ctx, b.t))
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
-	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -35,55 +35,82 @@ type Member struct {
 	Dim     int
 }
 
+// Scratch is memory that calls of Outputs reuse, one after the other.
+type Scratch struct{ train, test []float64 }
+
 // Outputs are the outputs of a blend of the members, d at most, as [Method] makes them of directions; nil if no
 // member's outputs vary.
-func Outputs(ctx context.Context, members []Member, d int) (_ *frame.OutputPair, err error) {
+func (s *Scratch) Outputs(ctx context.Context, members []Member, d int) (_ *frame.OutputPair, err error) {
 	defer fail.Catch(&err)
-	var side, query []*mat.Dense
+	var varying []Member
 	var votes []Vote
+	var means [][]float64
+	var sizes []float64
 	width := 0
 	for _, m := range members {
-		y := m.Outputs
-		dim := min(m.Dim, y.D)
-		train := mat.DenseCopyOf(mat.NewDense(len(y.Train)/y.D, y.D, y.Train).Slice(0, len(y.Train)/y.D, 0, dim))
-		test := mat.DenseCopyOf(mat.NewDense(len(y.Test)/y.D, y.D, y.Test).Slice(0, len(y.Test)/y.D, 0, dim))
-		n, _ := train.Dims()
-		variance := 0.0
-		for c := range dim {
-			mean := mat.Sum(train.ColView(c)) / float64(n)
-			for i := range n {
-				v := train.At(i, c) - mean
-				train.Set(i, c, v)
-				variance += v * v / float64(n)
-			}
-			for i := range test.RawMatrix().Rows {
-				test.Set(i, c, test.At(i, c)-mean)
-			}
-		}
+		m.Dim = min(m.Dim, m.Outputs.D)
+		mean, variance := spread(m.Outputs.Train, m.Outputs.D, m.Dim)
 		if !(variance > 0) {
 			continue
 		}
-		train.Scale(1/math.Sqrt(variance), train)
-		test.Scale(1/math.Sqrt(variance), test)
-		side, query, width = append(side, train), append(query, test), width+dim
-		votes = append(votes, m.Vote)
+		varying, votes, means = append(varying, m), append(votes, m.Vote), append(means, mean)
+		sizes, width = append(sizes, 1/math.Sqrt(variance)), width+m.Dim
 	}
 	if width == 0 {
 		return nil, nil
 	}
-	for i, weight := range weights(votes) {
-		side[i].Scale(weight, side[i])
-		query[i].Scale(weight, query[i])
+	weight := weights(votes)
+	side := func(room *[]float64, rows int, of func(*frame.OutputPair) []float64) *mat.Dense {
+		*room = slices.Grow((*room)[:0], rows*width)[:rows*width]
+		at := 0
+		for k, m := range varying {
+			x := of(m.Outputs)
+			for i := range rows {
+				for c, v := range x[i*m.Outputs.D:][:m.Dim] {
+					(*room)[i*width+at+c] = (v - means[k][c]) * sizes[k] * weight[k]
+				}
+			}
+			at += m.Dim
+		}
+		return mat.NewDense(rows, width, *room)
 	}
-	a, b := sideBySide(side, width), sideBySide(query, width)
-	var products mat.Dense
-	products.Mul(a.T(), a)
-	components := principal(ctx, linalg.Symmetric(&products), d)
+	first := varying[0].Outputs
+	a := side(&s.train, len(first.Train)/first.D, func(y *frame.OutputPair) []float64 { return y.Train })
+	b := side(&s.test, len(first.Test)/first.D, func(y *frame.OutputPair) []float64 { return y.Test })
+	components := principal(ctx, products(a), d)
 	var train, test mat.Dense
 	train.Mul(a, components.Vectors)
 	test.Mul(b, components.Vectors)
 	return &frame.OutputPair{Train: train.RawMatrix().Data, Test: test.RawMatrix().Data,
 		D: train.RawMatrix().Cols}, nil
+}
+
+// spread is the means of the leading dim of d columns of x, and the sum of their variances.
+func spread(x []float64, d, dim int) (mean []float64, variance float64) {
+	n := len(x) / d
+	mean = make([]float64, dim)
+	for c := range mean {
+		for i := range n {
+			mean[c] += x[i*d+c]
+		}
+		mean[c] /= float64(n)
+		for i := range n {
+			v := x[i*d+c] - mean[c]
+			variance += v * v / float64(n)
+		}
+	}
+	return mean, variance
+}
+
+// products is A'A. It reads some rows at a time, which stay in a cache.
+func products(a *mat.Dense) *mat.SymDense {
+	const together = 32
+	n, width := a.Dims()
+	out := mat.NewSymDense(width, nil)
+	for from := 0; from < n; from += together {
+		out.SymRankK(out, 1, a.Slice(from, min(from+together, n), 0, width).T())
+	}
+	return out
 }
 
 // sideBySide joins matrices with the same number of rows into one of width columns.

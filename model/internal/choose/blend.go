@@ -94,7 +94,7 @@ func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*can
 		pick, fold := frame.Folds(s.v.rows, s.v.rows.N, folds, round)
 		for f := range folds {
 			train, test := frame.HeldOut(pick, fold, f)
-			y := fail.Must(blend.Outputs(ctx, outputs(members, folds*round+f), e.dims[len(e.dims)-1]))
+			y := fail.Must(s.scratch.Outputs(ctx, outputs(members, folds*round+f), e.dims[len(e.dims)-1]))
 			if y == nil {
 				continue // nothing varied there
 			}
@@ -128,6 +128,7 @@ func (s *selection) contributions(ctx context.Context, members []*candidate) {
 	correct := func(members []*candidate) int {
 		e := &candidate{method: &blend.Method, dims: []int{d}}
 		e.reset(false)
+		e.linear = nil // not needed
 		s.scoreBlend(ctx, e, members, 1)
 		return int(e.score[d].Correct)
 	}

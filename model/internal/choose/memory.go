@@ -35,5 +35,6 @@ func Memory(c Config, e frame.Extent) int64 {
 	if c.Blend == 1 {
 		return most + max(one, compared)
 	}
-	return most + all
+	kept := int64(folds * len(method.Candidates()) * len(specs) * keptBytes(e.Features))
+	return most + all + min(kept, maxKept)
 }

@@ -22,6 +22,7 @@ type selection struct {
 	scales     []model.Scale
 	candidates []*candidate
 	blend      *candidate // of the best; nil: none
+	scratch    blend.Scratch
 }
 
 // Landmarks is the number of landmarks that a nonlinear choice tries.
@@ -165,6 +166,7 @@ func (s *selection) rank(ctx context.Context) ([]model.Score, error) {
 		if err := s.v.run(ctx, more); err != nil {
 			return nil, err
 		}
+		s.v.kept = nil
 		s.candidates = append(s.candidates, more...)
 		if err := s.makeBlend(ctx); err != nil {
 			return nil, err

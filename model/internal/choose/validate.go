@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,30 @@ type validator struct {
 	seed     uint64
 	progress func(string, float64)
 	leftOut  []string // candidates that could not be fitted, with the reason
+	kept     map[inFold]frame.Kept
+	scratch  frame.Scratch
+}
+
+// inFold is a candidate in a fold. Its variants reuse what its fit there has kept.
+type inFold struct {
+	*candidate
+	fold int
+}
+
+// maxKept is the memory in bytes of what fits keep for variants: of all candidates with up to some 256 features.
+const maxKept = 32 << 20
+
+// keptBytes is the memory of what a fit keeps: two matrices of m columns.
+func keptBytes(m int) int { return 16 * m * m }
+
+// keep keeps what a fit in a fold has made for variants of the candidate.
+func (v *validator) keep(at inFold, t *frame.Task) {
+	if k, ok := frame.KeptBy(t); ok && v.blends && (len(v.kept)+1)*keptBytes(t.M) <= maxKept {
+		if v.kept == nil {
+			v.kept = map[inFold]frame.Kept{}
+		}
+		v.kept[at] = k
+	}
 }
 
 func (v *validator) rounds() int {
@@ -127,7 +152,12 @@ func (v *validator) refit(ctx context.Context, train []int) (*frame.Rows, error)
 // prepare preprocesses the rows of a fold for a candidate.
 func (v *validator) prepare(ctx context.Context, e *candidate, p *frame.Rows, train []int) (*preprocess.Fitted, error) {
 	if v.isAuto {
-		return e.spec.Fit(ctx, p, train, v.inner, v.seed)
+		f, err := e.spec.Fit(ctx, p, train, v.inner, v.seed)
+		if err != nil {
+			return nil, err
+		}
+		frame.Share(f.Task, &v.scratch)
+		return f, nil
 	}
 	t := &frame.Task{Method: e.method, Params: e.params, Scaling: e.spec.Scale, Seed: v.seed, Report: &model.Report{}}
 	return &preprocess.Fitted{Task: t, Rows: p}, t.Load(ctx, p.Subset(train))
@@ -148,10 +178,15 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 		if y == nil || !nested {
 			t := *s.Task
 			t.Method, t.Params, t.D, t.DefaultDim, t.Report = e.method, e.params, d, true, &model.Report{}
+			at := inFold{cmp.Or(e.variant, e), fold}
+			if k, ok := v.kept[at]; ok && e.variant != nil {
+				frame.Reuse(&t, k)
+			}
 			bound, _ := e.method.MaxDim(&t)
 			t.D = min(d, bound)
 			frame.SettleRidge(ctx, &t)
 			sol := fail.Must(t.Solve(ctx))
+			v.keep(at, &t)
 			if sol.Mapping != nil && !nested { // for example views, which classify by themselves
 				into[d].Correct += float64(fail.Must(t.Score(ctx, sol, s.Rows, train, test)))
 				continue
@@ -177,7 +212,7 @@ func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair
 		}
 	}
 	e.correct[d] = addCounts(e.correct[d], correct)
-	if v.blends && (e.method == &blend.Method || !e.isBlendable()) {
+	if v.blends && e.linear != nil && (e.method == &blend.Method || !e.isBlendable()) {
 		v.countLinear(e, y, d, train, test)
 	}
 }
@@ -201,7 +236,9 @@ func (v *validator) countLinear(e *candidate, y *frame.OutputPair, d int, train,
 
 // leadingColumns are the first d columns of rows of width numbers, or all of fewer.
 func leadingColumns(x []float64, width, d int) []float64 {
-	d = min(d, width)
+	if d >= width {
+		return x
+	}
 	out := make([]float64, 0, len(x)/width*d)
 	for from := 0; from < len(x); from += width {
 		out = append(out, x[from:from+d]...)

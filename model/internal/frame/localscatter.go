@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -47,7 +48,7 @@ const maxCopies = 32
 // localScale returns the scale of each row, its distance to the k-th nearest of its class. In a class of copies, whose
 // scales would be 0, it is that to the 2k-th, and so on: all affinities would be 0 otherwise.
 func localScale(ctx context.Context, t *Task, k int) []float64 {
-	near, _ := fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0))
+	near, _ := nearestByClass(ctx, t, k, 0)
 	scale := near.LocalScale(t.Rows.Y)
 	for _, rows := range t.Rows.ByClass() {
 		isZero := func(i int) bool { return scale[i] == 0 }
@@ -108,7 +109,9 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 		begin[i] = len(class)
 		class = append(class, slices.Repeat([]int{from + i}, len(byClass[t.Basis.Class[from+i]]))...)
 	}
-	x, pulled := make([]float64, len(class)*t.M), make([]float64, len(class)*t.M)
+	scratch := ScratchOf(t)
+	x, pulled := Grown(&scratch.rows, len(class)*t.M), Grown(&scratch.pulled, len(class)*t.M)
+	clear(pulled)
 	fail.Check(parallel.EachProgress(ctx, len(begin), func(i int) {
 		rows, first := byClass[t.Basis.Class[from+i]], begin[i]*t.M
 		own, scale := x[first:first+len(rows)*t.M], make([]float64, len(rows))
@@ -131,6 +134,8 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 		A: tile.Dense(x, len(class), t.M, t.M), B: sides}))
 }
 
+var blocks sync.Pool // of *[]float64, for rows of the pairs of a class
+
 // PairRows is the number of rows of a matrix of all pairs of a class that are held at once.
 const PairRows = 256
 
@@ -145,7 +150,14 @@ func addPull(ctx context.Context, dst, x, scale []float64) {
 			norm[i] += v * v
 		}
 	}
-	block := make([]float64, min(n, PairRows)*(n+tile.Lanes))
+	room, _ := blocks.Get().(*[]float64)
+	if room == nil {
+		room = new([]float64)
+	}
+	if n <= 2*PairRows { // a large one is not kept
+		defer blocks.Put(room)
+	}
+	block := Grown(room, min(n, PairRows)*(n+tile.Lanes))
 	for from := 0; from < n; from += PairRows {
 		fail.Check(ctx.Err())
 		to := min(from+PairRows, n)

@@ -31,7 +31,7 @@ func NearestByClass(ctx context.Context, t *Task, same, other string) (own, othe
 	NoteFewRows(t, same, k1, func(rows int) int { return rows - 1 })
 	NoteFewRows(t, other, k2, func(rows int) int { return t.Rows.N - rows })
 	t.ReportProgress("neighbours", 0)
-	return fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, k1, k2))
+	return nearestByClass(ctx, t, k1, k2)
 }
 
 // NoteFewRows notes the classes whose rows have fewer than k neighbours; of returns the number of neighbours in a
@@ -85,12 +85,13 @@ func Joined(ctx context.Context, t *Task, repair graph.Repair) (lists *graph.Nei
 }
 
 // Geodesics returns the geodesics in the graph of the k nearest rows, with the lengths of its edges, and k as clamped
-// to the number of rows. repair is what to do if the graph is not connected.
+// to the number of rows. repair is what to do if the graph is not connected. Fits that share scratch overwrite them.
 func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int) {
 	lists, k := Joined(ctx, t, repair)
 	lengths = fail.Must(lists.Weights(graph.Union, graph.Length))
 	t.ReportProgress("geodesics", 0)
-	return fail.Must(graph.Geodesics(ctx, lengths)), lengths, k
+	room := Grown(&ScratchOf(t).geodesics, t.Rows.N*t.Rows.N)
+	return fail.Must(graph.GeodesicsIn(ctx, lengths, room)), lengths, k
 }
 
 // NoteEdges reports the edges that were added to connect a graph.

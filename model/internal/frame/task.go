@@ -48,8 +48,9 @@ type Task struct {
 	Ridge         float64 // relative ridge r, set before the method runs
 	VarianceShare float64 // of the variance that PCA in front of the method keeps, set with the ridge
 
-	ratio *Ratio // of Maximize, once it is built
-	Cache any    // what a method reuses for all ridges
+	ratio  *Ratio  // of Maximize, once it is built
+	Cache  any     // what a method reuses for all ridges
+	shared *shared // nil: nothing
 }
 
 // Origin is the point that origin=none takes uncentred rows about, as the mean minus that point in scaled coordinates.

@@ -76,6 +76,15 @@ func Transpose(a []float64, d int) []float64 {
 	return mat.DenseCopyOf(mat.NewDense(len(a)/d, d, a).T()).RawMatrix().Data
 }
 
+// TransposeSquare transposes n x n numbers in place.
+func TransposeSquare(a []float64, n int) {
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			a[i*n+j], a[j*n+i] = a[j*n+i], a[i*n+j]
+		}
+	}
+}
+
 // Constant is the constant vector, n x 1.
 func Constant(n int) *mat.Dense {
 	v := mat.NewDense(n, 1, nil)

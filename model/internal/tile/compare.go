@@ -13,8 +13,17 @@ type Points struct {
 }
 
 // NewPoints has room for n points.
-func NewPoints(n, dim int) *Points {
-	return &Points{N: n, Dim: dim, data: make([]float32, (n+PointPanel-1)/PointPanel*PointPanel*dim)}
+func NewPoints(n, dim int) *Points { return PointsIn(new([]float32), n, dim) }
+
+// PointsIn is NewPoints in the memory of a buffer. It replaces one that is too short.
+func PointsIn(buffer *[]float32, n, dim int) *Points {
+	size := (n + PointPanel - 1) / PointPanel * PointPanel * dim
+	if cap(*buffer) < size {
+		*buffer = make([]float32, size)
+	}
+	p := &Points{N: n, Dim: dim, data: (*buffer)[:size]}
+	clear(p.data[n/PointPanel*PointPanel*dim:])
+	return p
 }
 
 // Panels is the number of panels; the last is padded with zeros.

@@ -58,36 +58,56 @@ func lsmpaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 }
 
 // smpaWeights are D and S, n x n.
-func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *mat.SymDense) {
-	dissimilar = nearness(ctx, t)
+func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *pairs) {
+	g, n, y := nearness(ctx, t), t.Rows.N, t.Rows.Y
 	l1, l2, l3 := t.Float("l1"), t.Float("l2"), t.Float("l3")
-	n := dissimilar.SymmetricDim()
-	similar = mat.NewSymDense(n, nil)
-	y := t.Rows.Y
-	for i := range n {
-		for j := i + 1; j < n; j++ {
-			v := dissimilar.At(i, j)
-			if y[i] != y[j] {
-				dissimilar.SetSym(i, j, l2/v)
-				continue
-			}
-			dissimilar.SetSym(i, j, l1*v)
-			similar.SetSym(i, j, l3/v)
-		}
-	}
-	return dissimilar, similar
+	return &pairs{g, n, y, func(g float64) float64 { return l1 * g }, func(g float64) float64 { return l2 / g }},
+		&pairs{g, n, y, func(g float64) float64 { return l3 / g }, func(float64) float64 { return 0 }}
 }
 
-// nearness is the geodesics over the largest, so that they are in (0, 1] and a near pair is more similar than
+// pairs is a matrix of weights of pairs of rows, n x n: functions of their nearness in a class and between classes. Its
+// diagonal is 0.
+type pairs struct {
+	nearness        []float64
+	n               int
+	y               []int // class of each row
+	within, between func(nearness float64) float64
+}
+
+// Dims, At and T make it a mat.Matrix.
+func (w *pairs) Dims() (rows, cols int) { return w.n, w.n }
+
+// At is the weight of a pair.
+func (w *pairs) At(i, j int) float64 {
+	switch {
+	case i == j:
+		return 0
+	case w.y[i] == w.y[j]:
+		return w.within(w.nearness[i*w.n+j])
+	}
+	return w.between(w.nearness[i*w.n+j])
+}
+
+// T is the matrix itself.
+func (w *pairs) T() mat.Matrix { return w }
+
+// RowTo writes row i to dst.
+func (w *pairs) RowTo(dst []float64, i int) {
+	for j := range dst {
+		dst[j] = w.At(i, j)
+	}
+}
+
+// nearness is the geodesics over the largest, n x n, so that they are in (0, 1] and a near pair is more similar than
 // dissimilar. Equal rows have distance 0, which would make their weights infinite: the minimum is 1e-3 of the median.
-func nearness(ctx context.Context, t *frame.Task) *mat.SymDense {
-	g, _, _ := frame.Geodesics(ctx, t, graph.Connect)
-	n := g.SymmetricDim()
-	positive := make([]float64, 0, n*(n-1)/2)
+func nearness(ctx context.Context, t *frame.Task) []float64 {
+	lengths, _, _ := frame.Geodesics(ctx, t, graph.Connect)
+	n, g := lengths.SymmetricDim(), lengths.RawSymmetric().Data
+	positive := frame.Grown(&frame.ScratchOf(t).Pairs, n*(n-1)/2)[:0]
 	largest := 0.0
 	for i := range n {
-		for j := i + 1; j < n; j++ {
-			if v := g.At(i, j); v > 0 {
+		for _, v := range g[i*n+i+1 : (i+1)*n] {
+			if v > 0 {
 				positive = append(positive, v)
 				largest = max(largest, v)
 			}
@@ -99,7 +119,8 @@ func nearness(ctx context.Context, t *frame.Task) *mat.SymDense {
 	least := 1e-3 * linalg.Median(positive)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
-			g.SetSym(i, j, math.Max(g.At(i, j), least)/largest)
+			v := math.Max(g[i*n+j], least) / largest
+			g[i*n+j], g[j*n+i] = v, v
 		}
 	}
 	return g

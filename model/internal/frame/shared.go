@@ -1,0 +1,94 @@
+package frame
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fail"
+)
+
+// shared is what fits of several methods on the same rows have in common.
+type shared struct {
+	x           *mat.Dense       // the rows
+	own, others *graph.Neighbors // of each row in its class and in other classes
+	same, other int              // length of these lists
+	scratch     *Scratch
+}
+
+// Scratch is memory that fits reuse, one after the other. The zero value is ready to use.
+type Scratch struct {
+	rows, pulled []float64 // of LocalScatters
+	geodesics    []float64
+	Pairs        []float64 // numbers of pairs of rows
+}
+
+// Share makes the fits of copies of the task share what they have in common, and memory with other fits. None of them
+// may run concurrently.
+func Share(t *Task, s *Scratch) { t.shared = &shared{x: t.X, scratch: s} }
+
+// ScratchOf is the memory that the fit shares with others, or new memory.
+func ScratchOf(t *Task) *Scratch {
+	if t.shared == nil {
+		return &Scratch{}
+	}
+	return t.shared.scratch
+}
+
+// Grown is n numbers of a buffer, whatever they were before. It replaces a buffer that is too short.
+func Grown(buffer *[]float64, n int) []float64 {
+	if cap(*buffer) < n {
+		*buffer = make([]float64, n)
+	}
+	return (*buffer)[:n]
+}
+
+// Kept is what a fit keeps for other values of the ridge, or of a parameter that cross-validation chooses.
+type Kept struct {
+	ratio *Ratio
+	cache any
+}
+
+// KeptBy is what a fit has kept; it reports whether there is anything.
+func KeptBy(t *Task) (k Kept, ok bool) {
+	return Kept{t.ratio, t.Cache}, t.ratio != nil || t.Cache != nil
+}
+
+// Reuse makes a fit reuse what another one on the same rows has kept.
+func Reuse(t *Task, k Kept) { t.ratio, t.Cache = k.ratio, k.cache }
+
+// Lists that are searched for several methods have at least the lengths that their defaults ask for, so that one search
+// is enough.
+const (
+	sharedSame  = 7
+	sharedOther = 20
+)
+
+// nearestByClass is graph.NearestByClass of the rows. Where fits share lists, they take the first of longer ones.
+func nearestByClass(ctx context.Context, t *Task, same, other int) (own, others *graph.Neighbors) {
+	s := t.shared
+	if s == nil || s.x != t.X {
+		return fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, same, other))
+	}
+	moreSame, moreOther := 0, 0
+	if same > s.same {
+		moreSame = max(same, sharedSame)
+	}
+	if other > s.other {
+		moreOther = max(other, sharedOther)
+	}
+	if moreSame+moreOther > 0 {
+		own, others = fail.Must2(graph.NearestByClass(ctx, t.X, t.Rows.Y, moreSame, moreOther))
+	}
+	if moreSame > 0 {
+		s.own, s.same = own, moreSame
+	}
+	if moreOther > 0 {
+		s.others, s.other = others, moreOther
+	}
+	if other > 0 {
+		others = s.others.First(other)
+	}
+	return s.own.First(same), others
+}
