@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
+	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -79,11 +80,12 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 		rows, pick = rows.Subset(pick), linalg.Range(len(pick))
 	}
 	folds := make([]*fold, 3)
-	fail.Check(parallel.Each(ctx, len(folds), func(f int) {
+	for f := range folds {
 		folds[f] = t.newFold(rows, count)
 		folds[f].train, folds[f].test = HeldOut(pick, deal, f)
-		folds[f].load(ctx)
-	}))
+	}
+	sums := foldSums(ctx, t, folds, pick, deal)
+	fail.Check(parallel.Each(ctx, len(folds), func(f int) { folds[f].load(ctx, f, sums) }))
 	// Folds and settings are scheduled together: three folds alone would leave one of two cores idle.
 	for _, first := range []bool{true, false} {
 		var todo []int
@@ -138,10 +140,55 @@ func (t *Task) newFold(rows *Rows, count int) *fold {
 		errs: make([]error, count), scores: make([]Tally, count)}
 }
 
-func (f *fold) load(ctx context.Context) {
+// foldSums are the moments of the test rows of each fold, and of those that train in every fold: a fold trains on the
+// sum of the others, so that no row is read twice. The result is nil if moments of more rows than features are not all
+// that the method needs.
+func foldSums(ctx context.Context, t *Task, folds []*fold, pick, deal []int) []*moments.Set {
+	p := folds[0].rows
+	if t.Method.Streaming != "moments" || t.Scaling == model.ScaleMinMax {
+		return nil
+	}
+	for _, f := range folds {
+		if len(f.train) < p.M {
+			return nil
+		}
+	}
+	some := min(len(pick), 1024)
+	shift := linalg.Mean(some, p.M, func(i int) []float64 { return p.row(pick[i*len(pick)/some]) })
+	sums := make([]*moments.Set, len(folds)+1)
+	fail.Check(parallel.Each(ctx, len(sums), func(k int) {
+		var x [][]float64
+		var y []int
+		for i, at := range deal {
+			if at == k || at < 0 && k == len(folds) {
+				x, y = append(x, p.row(pick[i])), append(y, p.Y[pick[i]])
+			}
+		}
+		sums[k] = moments.New(p.M, t.Method.SecondByClass)
+		fail.Check(sums[k].SetShift(shift))
+		fail.Check(sums[k].AddRows(ctx, x, y))
+	}))
+	return sums
+}
+
+// load loads the rows that fold number at trains on, from sums if there are any.
+func (f *fold) load(ctx context.Context, at int, sums []*moments.Set) {
 	t := f.of
 	f.task = &Task{Method: t.Method, Params: t.Params, Seed: t.Seed, Scaling: t.Scaling, Report: &model.Report{}}
-	if f.err = f.task.Load(ctx, f.rows.Subset(f.train)); f.err != nil {
+	if sums == nil {
+		f.err = f.task.Load(ctx, f.rows.Subset(f.train))
+	} else {
+		all := moments.New(f.rows.M, t.Method.SecondByClass)
+		for k, s := range sums {
+			if k != at && f.err == nil {
+				f.err = all.Merge(s)
+			}
+		}
+		if f.err == nil {
+			f.err = f.task.LoadSums(ctx, all)
+		}
+	}
+	if f.err != nil {
 		return
 	}
 	if f.task.Columns == 0 {
