@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"weak"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
@@ -131,6 +133,48 @@ func TestFoldThatFailsIsLeftOut(t *testing.T) {
 		want := "ridge: fold 1 of 3 cannot be fitted and was left out: no ridge" // it alone holds out the first row
 		if len(got) != 2 || got[0].Scored != 20 || !slices.Contains(task.Report.Notes, want) {
 			t.Errorf("setting %d fails: %v, %q", bad, got, task.Report.Notes)
+		}
+	}
+}
+
+// TestFoldsTrainOnSums: a fold of a method that learns from moments has those of its training rows, also of a class that
+// trains in every fold.
+func TestFoldsTrainOnSums(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	d := &model.Data{N: 62, M: 4, Classes: []string{"a", "b", "c"}}
+	for i := range d.N {
+		d.Y = append(d.Y, max(i%2, 2*(i/60)))
+		for j := range d.M {
+			d.X = append(d.X, 1e3+float64(j+d.Y[i])*rng.NormFloat64())
+		}
+	}
+	var mu sync.Mutex
+	var fitted []*Task
+	method := &Method{Name: "moments", Supervised: true, Map: "linear", Streaming: "moments",
+		Fit: func(_ context.Context, t *Task) *Solution {
+			mu.Lock()
+			defer mu.Unlock()
+			fitted = append(fitted, t)
+			return t.InBasis(mat.NewDense(t.M, t.D, nil), nil, 0)
+		}}
+	task := loaded(t, d, method)
+	task.Validate(t.Context(), "ridge", 1, 1, func(*Task, int) {})
+	pick, deal := Folds(task.Rows, MaxValidated, 3, 0)
+	for f := range 3 {
+		train, _ := HeldOut(pick, deal, f)
+		want := &Task{Method: method, Report: &model.Report{}}
+		if err := want.Load(t.Context(), task.Rows.Subset(train)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(fitted, func(got *Task) bool {
+			return slices.Equal(got.Basis.Counts, want.Basis.Counts) && got.Columns == want.Columns &&
+				floats.EqualApprox(got.Units.Mean, want.Units.Mean, 1e-9) &&
+				floats.EqualApprox(got.Units.Scale, want.Units.Scale, 1e-9) &&
+				mat.EqualApprox(got.Basis.Total, want.Basis.Total, 1e-9) &&
+				mat.EqualApprox(got.Basis.Within, want.Basis.Within, 1e-9) &&
+				mat.EqualApprox(got.Basis.Means, want.Basis.Means, 1e-9)
+		}) {
+			t.Errorf("no fit of three has the moments of the rows that fold %d trains on", f)
 		}
 	}
 }
