@@ -54,7 +54,10 @@ func keptBytes(m int) int { return 16 * m * m }
 
 // keep keeps what a fit in a fold has made for variants of the candidate.
 func (v *validator) keep(at inFold, t *frame.Task) {
-	if k, ok := frame.KeptBy(t); ok && v.blends && (len(v.kept)+1)*keptBytes(t.M) <= maxKept {
+	if !v.blends || !at.isBlendable() || (len(v.kept)+1)*keptBytes(t.M) > maxKept {
+		return // it has no variants, or there is no room
+	}
+	if k, ok := frame.KeptBy(t); ok {
 		if v.kept == nil {
 			v.kept = map[inFold]frame.Kept{}
 		}
