@@ -325,8 +325,8 @@ func TestLongListsInGroups(t *testing.T) {
 			t.Errorf("a row group of %d rows has %d values", g.NumRows(), n)
 		}
 	}
-	if f.NumRows() != rows {
-		t.Errorf("%d rows, want %d", f.NumRows(), rows)
+	if n := len(f.RowGroups()); f.NumRows() != rows || n != 2 {
+		t.Errorf("%d rows in %d row groups, want %d in 2", f.NumRows(), n, rows)
 	}
 }
 
