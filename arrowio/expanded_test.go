@@ -164,3 +164,12 @@ func BenchmarkEnvelope(b *testing.B) {
 		})
 	}
 }
+
+// TestAnswerOfRows: what is predicted for the rows of a text message is for at most as many as the limit of rows.
+func TestAnswerOfRows(t *testing.T) {
+	d := newDecoder(t, Spec{Format: wire.FormatNDJSON, Limits: Limits{Rows: 100}})
+	answer := func(rows int) int { return d.texts.answer([]byte(strings.Repeat("{}\n", rows)), 3) }
+	if one, all := answer(1)/2, answer(99); all != 100*one || answer(1000) != all || one < 300 || one > 600 {
+		t.Errorf("%d bytes for a row, %d for 100, %d for 1,000", one, all, answer(1000))
+	}
+}

@@ -1,6 +1,7 @@
 package arrowio
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,5 +179,21 @@ func (c validityCase) check(t *testing.T, err error) {
 	wantCode(t, err, wire.Malformed, `column "c"`, c.want)
 	if row := fmt.Sprintf("row %d", c.row); c.row >= 0 && !strings.Contains(fmt.Sprint(err), row) {
 		t.Errorf("%v, want %s", err, row)
+	}
+}
+
+// TestParametersOfADecimal: a decimal of 128 bits has 1 to 38 digits, and a scale of at most as many on either side.
+func TestParametersOfADecimal(t *testing.T) {
+	for _, c := range []struct {
+		digits, scale int32
+		want          bool
+	}{{38, 0, true}, {39, 0, false}, {1, 0, true}, {0, 0, false}, {38, 38, true}, {38, 39, false}, {38, -38, true},
+		{38, -39, false}} {
+		column := validityCase{typ: ipc.TypeDecimal, table: table(c.digits, c.scale, int32(128)),
+			buffers: [][]byte{nil, make([]byte, 48)}}
+		_, err := newDecoder(t, Spec{}).Decode(column.message(nodes(3, 0), nil), nil)
+		if (err == nil) != c.want || err != nil && !errors.Is(err, wire.Malformed) {
+			t.Errorf("%d digits, scale %d: %v", c.digits, c.scale, err)
+		}
 	}
 }

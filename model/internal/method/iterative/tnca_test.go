@@ -77,3 +77,15 @@ func TestLossHasSixteenSums(t *testing.T) {
 		t.Errorf("%d goroutines besides the caller's", n)
 	}
 }
+
+// TestCentresOfARareClass: the centres of lsdr are spread over the classes, and a class of few rows has one.
+func TestCentresOfARareClass(t *testing.T) {
+	y := make([]int, 100)
+	for i := 2; i < len(y); i++ {
+		y[i] = 1
+	}
+	q := NewInformation(mat.NewDense(100, 1, nil), &frame.Rows{N: 100, M: 1, Y: y, Classes: []string{"rare", "usual"}}, 10)
+	if n, _ := q.Ref.Dims(); n != 11 || q.Own[0] != [2]int{0, 1} || q.Own[1] != [2]int{1, 11} {
+		t.Errorf("%d centres, of the classes %v", n, q.Own)
+	}
+}
