@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/arrow"
+
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -121,6 +123,44 @@ func TestDates(t *testing.T) {
 		days, ok := parseDays(text)
 		if got := fmt.Sprint(days); !ok != math.IsNaN(days) || got != want {
 			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestColumnsOfDatesAndCategories: a column that a Spec names as a date or a category is one in the contract of the
+// first message. A date may be a date, a time or text; a category text, an integer or a boolean.
+func TestColumnsOfDatesAndCategories(t *testing.T) {
+	spec := Spec{Features: []string{"day", "city"}, Encodings: []Encoding{{Column: "day"}, {Column: "city",
+		Values: []string{"1", "2", "true"}}}}
+	date, moment := arrow.FixedWidthTypes.Date32, arrow.FixedWidthTypes.Timestamp_s
+	whole, yes := from(t, i32, `[1]`), from(t, arrow.FixedWidthTypes.Boolean, `[true]`)
+	for name, c := range map[string]struct {
+		day, city arrow.Array
+		want      string // the feature columns, or a part of the error
+	}{
+		"texts":              {from(t, str, `["1970-01-03"]`), from(t, str, `["2"]`), "[2] [0 1 0]"},
+		"a date":             {from(t, date, `["1970-01-03"]`), whole, "[2] [1 0 0]"},
+		"a time":             {from(t, moment, `["1970-01-03 12:00:00"]`), yes, "[2.5] [0 0 1]"},
+		"a number as a date": {whole, whole, "cannot be a date"},
+		"a date as category": {from(t, date, `["1970-01-03"]`), from(t, date, `["1970-01-03"]`), "cannot be a category"},
+	} {
+		m, err := newDecoder(t, spec).Decode(message(t, "day", c.day, "city", c.city), nil)
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %s", name, err, c.want)
+			}
+			continue
+		}
+		var got []string
+		for _, b := range m.Batches()[0].Features() {
+			var values []float64
+			for j := range b.Cols {
+				values = append(values, b.At(0, j))
+			}
+			got = append(got, fmt.Sprint(values))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: features %s, want %s", name, text, c.want)
 		}
 	}
 }

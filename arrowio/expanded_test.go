@@ -2,11 +2,17 @@ package arrowio
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	arrowipc "github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
@@ -171,5 +177,34 @@ func TestAnswerOfRows(t *testing.T) {
 	answer := func(rows int) int { return d.texts.answer([]byte(strings.Repeat("{}\n", rows)), 3) }
 	if one, all := answer(1)/2, answer(99); all != 100*one || answer(1000) != all || one < 300 || one > 600 {
 		t.Errorf("%d bytes for a row, %d for 100, %d for 1,000", one, all, answer(1000))
+	}
+}
+
+// TestManyBuffersExpandWithinTheLimit: compressed buffers that only together exceed Limits.Body are not decompressed.
+func TestManyBuffersExpandWithinTheLimit(t *testing.T) {
+	const columns, rows = 40, 100_000
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	for k := range columns {
+		b := array.NewFloat64Builder(memory.DefaultAllocator)
+		for range rows {
+			b.Append(0)
+		}
+		fields, arrays = append(fields, arrow.Field{Name: fmt.Sprint("x", k), Type: arrow.PrimitiveTypes.Float64}),
+			append(arrays, b.NewArray())
+	}
+	schema := arrow.NewSchema(fields, nil)
+	var msg bytes.Buffer
+	w := arrowipc.NewWriter(&msg, arrowipc.WithSchema(schema), arrowipc.WithZstd())
+	if err := errors.Join(w.Write(array.NewRecord(schema, arrays, rows)), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d := newDecoder(t, Spec{Limits: Limits{Body: 1 << 20}}) // one column has 800 KB
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := d.Decode(msg.Bytes(), nil)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, wire.TooLarge) || n > 8<<20 {
+		t.Errorf("%d bytes were allocated: %v", n, err)
 	}
 }

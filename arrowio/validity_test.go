@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
@@ -194,6 +197,26 @@ func TestParametersOfADecimal(t *testing.T) {
 		_, err := newDecoder(t, Spec{}).Decode(column.message(nodes(3, 0), nil), nil)
 		if (err == nil) != c.want || err != nil && !errors.Is(err, wire.Malformed) {
 			t.Errorf("%d digits, scale %d: %v", c.digits, c.scale, err)
+		}
+	}
+}
+
+// TestUnionOfManyTypes: a union may have as many types as Arrow has numbers for them, 128.
+func TestUnionOfManyTypes(t *testing.T) {
+	for _, n := range []int{1, 100, 128} {
+		fields, codes := make([]arrow.Field, n), make([]arrow.UnionTypeCode, n)
+		for k := range n {
+			fields[k] = arrow.Field{Name: fmt.Sprint("u", k), Type: arrow.PrimitiveTypes.Int32, Nullable: true}
+			codes[k] = arrow.UnionTypeCode(k)
+		}
+		b := array.NewSparseUnionBuilder(memory.DefaultAllocator, arrow.SparseUnionOf(fields, codes))
+		for range 3 {
+			b.AppendNull()
+		}
+		msg := message(t, "x", from(t, f32, `[1,2,3]`), "u", b.NewArray())
+		m, err := newDecoder(t, Spec{Features: []string{"x"}}).Decode(msg, nil)
+		if err != nil || m.Rows() != 3 {
+			t.Errorf("%d types: %v", n, err)
 		}
 	}
 }
