@@ -25,7 +25,7 @@ func (r *textReader) memory(msg []byte) int {
 // answer returns the most memory that the rows of a text message and their outputs of dim numbers take in addition to
 // memory: the numbers, their text, and what is noted about a row, which is most if it cannot be read.
 func (r *textReader) answer(msg []byte, dim int) int {
-	const noted = 320
+	const noted = 320 // bytes of what is noted about a row
 	rows := min(r.limits.Rows, bytes.Count(msg, []byte{','})+bytes.Count(msg, []byte{'\n'})+1)
 	return rows * (noted + (4+rowtext.MaxFloat32+1)*dim)
 }

@@ -263,7 +263,7 @@ func (c *csvReader) findDelimiter() error {
 	if err != nil {
 		return err
 	}
-	const most = 1 << 16
+	const most = 1 << 16     // bytes of a header line that are looked at
 	head, _ := in.Peek(most) // the read reports what is wrong
 	line, _, ends := strings.Cut(string(head), "\n")
 	line = strings.TrimRight(line, "\r")

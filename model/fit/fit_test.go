@@ -467,6 +467,24 @@ func TestProgressIsReported(t *testing.T) {
 	}
 }
 
+// TestProgressOfAuto: the cross-validation of auto reports how much of it is done.
+func TestProgressOfAuto(t *testing.T) {
+	d := fixture.Dataset(t, "iris")
+	most := 0.0
+	fit(t, d.Subset(every(d.N, 3)), Config{Method: "auto", Progress: func(phase string, done float64) {
+		if phase != "auto" {
+			return
+		}
+		if !(done >= 0) || !(done < 1) {
+			t.Errorf("auto at %g", done)
+		}
+		most = max(most, done)
+	}})
+	if most < 0.9 {
+		t.Errorf("the cross-validation ends at %g", most)
+	}
+}
+
 func TestFitMomentsGuards(t *testing.T) {
 	s := moments.New(2, false)
 	if err := s.Add(t.Context(), []float64{1, 2, 3, 5, 9, 2, 7, 7}, []int{0, 1, 0, 1}); err != nil {

@@ -50,7 +50,7 @@ var plainLZ4 = map[[7]byte]int{
 // needs two buffers of a block each, and copies. It returns false for other bytes, which that reader then decompresses
 // or rejects; what it accepts, the reader accepts with the same result.
 func unlz4Plain(dst, src []byte) bool {
-	const window = 1 << 16
+	const window = 1 << 16 // bytes that a linked block may refer to
 	if len(src) < 7 {
 		return false
 	}

@@ -60,7 +60,7 @@ func newZSTDDecoder(limit int) (*zstd.Decoder, error) {
 	return decoders[1], nil
 }
 
-const zstdSampleSize = 16 << 10
+const zstdSampleSize = 16 << 10 // bytes; the least window of a decoder
 
 // zstdSample is a frame of many short matches: shuffled words of eight bytes. Its size is zstdSampleSize.
 var zstdSample = sync.OnceValue(func() []byte {

@@ -101,7 +101,7 @@ func scaled(mantissa uint64, exponent int) (v float64, ok bool) {
 	if rest != 0 {
 		quotient |= 1 // below the bits of a float64, so that half of the last one is rounded to the right side
 	}
-	const bias, places = 1023, 52
+	const bias, places = 1023, 52 // of the exponent of a float64
 	return float64(quotient) * math.Float64frombits(uint64(bias+down-up-63)<<places), true
 }
 

@@ -18,7 +18,7 @@ const (
 	maxLoss = 0.01
 	// lowOdds and notWorseOdds are the evidence in place of a model from few rows; see Schedule.EarlyOdds.
 	lowOdds      = 3
-	notWorseOdds = 0.25
+	notWorseOdds = 0.25 // in place of a model from very few rows
 	// minNearest is the evidence by the nearest reference below which a candidate counts as worse, whatever the share of
 	// the nearest ones says. Before the first row it is 1.
 	minNearest = 0.7

@@ -15,7 +15,7 @@ const (
 	// A profile is made again when profileRows rows, or a sixteenth of the window, have arrived since the last one, so
 	// that each row is described a limited number of times.
 	profileRows  = 100
-	profileShare = 16
+	profileShare = 16 // of the rows of the window, the part after which its profile is made again
 	// minSeenRows is the number of rows that make a label a class of the stream.
 	minSeenRows = 10
 )

@@ -35,6 +35,13 @@ func TestLandmarksTakeMemoryOfTheWindow(t *testing.T) {
 	if p.setLimit(features); !strings.Contains(p.limit, "configure fewer landmarks") {
 		t.Errorf("with %d bytes: %q", need-1, p.limit)
 	}
+	for mib, limited := range map[int64]bool{10: true, 11: false} { // the error says 11
+		c.Training.Window.Bytes = mib << 20
+		p := newPlan(c)
+		if p.setLimit(features); (p.limit != "") != limited || limited && !strings.Contains(p.limit, "raise it to 11 MiB") {
+			t.Errorf("with %d MiB: %q", mib, p.limit)
+		}
+	}
 }
 
 // TestPublishedModelsSayWhereTheyAreFrom: a release and the note of its model have the rows that it was fitted on, the

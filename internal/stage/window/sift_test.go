@@ -328,8 +328,13 @@ func TestOutliersAreSetAside(t *testing.T) {
 // TestSamplesForLimits: the limits of a block of few rows are from about 256 rows, of it and of blocks next to it, each
 // once.
 func TestSamplesForLimits(t *testing.T) {
-	w := fill(config, stream(33, 3000, 3, 1))
+	c, short := config, 0
+	c.Rows = 30_000
+	w := fill(c, stream(33, c.Rows, 3, 1))
 	for at, b := range w.blocks {
+		if len(b.rows) < 256 {
+			short++
+		}
 		seen := map[*float64]bool{}
 		for _, x := range w.sampleOf(at) {
 			if seen[&x[0]] {
@@ -340,5 +345,8 @@ func TestSamplesForLimits(t *testing.T) {
 		if n := len(seen); n < 150 || n > 400 {
 			t.Errorf("block %d of %d rows: a sample of %d rows", at, len(b.rows), n)
 		}
+	}
+	if short < 2 {
+		t.Errorf("%d of %d blocks have few rows", short, len(w.blocks))
 	}
 }
