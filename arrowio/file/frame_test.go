@@ -46,7 +46,7 @@ func TestManyStreams(t *testing.T) {
 	}
 }
 
-// TestFramesAreBounded: metadata of more than 256 MiB and a body of more than 2 GiB are refused by their declared sizes.
+// TestFramesAreBounded: metadata of more than 256 MiB and a body of more than 2 GiB are refused by the declared size.
 func TestFramesAreBounded(t *testing.T) {
 	for size, want := range map[uint32]string{256 << 20: "cut off", 256<<20 + 1: "the limit is 268435456"} {
 		head := binary.LittleEndian.AppendUint32(bytes.Clone(continuation), size)

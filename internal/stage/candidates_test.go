@@ -98,7 +98,7 @@ func TestCandidateClasses(t *testing.T) {
 	}
 }
 
-// TestLargeCandidates: of contracts that are sent to another stage, those after the leader take at most 256 KiB with it.
+// TestLargeCandidates: contracts that are sent to another stage take at most 256 KiB, but for the leader's.
 func TestLargeCandidates(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for _, c := range []struct{ columns, want int }{{10, 5}, {80, 3}, {120, 2}, {300, 1}} { // of 1,000 bytes each

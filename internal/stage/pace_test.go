@@ -67,8 +67,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPauseAfterWork: learning sleeps nine times as long as it worked, so that it uses a tenth of a core; at least 1 ms of
-// work precede a pause, and at most 200 ms count.
+// TestPauseAfterWork: learning sleeps nine times as long as it worked, so that it uses a tenth of a core; at least 1 ms
+// of work precede a pause, and at most 200 ms count.
 func TestPauseAfterWork(t *testing.T) {
 	const ms = time.Millisecond
 	for worked, want := range map[time.Duration]time.Duration{0: 0, ms - 1: 0, ms: 9 * ms, 20 * ms: 180 * ms,

@@ -96,7 +96,7 @@ func TestHeldOutRowsAreBounded(t *testing.T) {
 }
 
 // TestLimitOfAFit: the matrices of a fit take at most the memory of the window: 12 if it is made from moments, else 40.
-// Otherwise it has fewer rows than features, of which 20 copies take that memory; with fewer than 16 nothing is learned.
+// Otherwise it has fewer rows than features, of which 20 copies take that memory; of fewer than 16 nothing is learned.
 func TestLimitOfAFit(t *testing.T) {
 	for _, c := range []struct {
 		method string
