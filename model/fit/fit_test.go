@@ -480,7 +480,7 @@ func TestProgressOfAuto(t *testing.T) {
 		}
 		most = max(most, done)
 	}})
-	if most < 0.9 {
+	if !(most >= 0.9) {
 		t.Errorf("the cross-validation ends at %g", most)
 	}
 }

@@ -122,14 +122,3 @@ func TestReadsStayInside(t *testing.T) {
 		}
 	}
 }
-
-// TestRootOutside: a root beyond the buffer is an error, whatever the bytes of the buffer.
-func TestRootOutside(t *testing.T) {
-	b := []byte{0, 0xfb, 0xff, 0xff, 0xff, 0, 4, 0, 4, 0, 0, 0} // a table at 1, with its vtable at 6
-	defer func() {
-		if recover() == nil {
-			t.Error("a root that is 4 GB away is opened")
-		}
-	}()
-	Root(b, "the message")
-}

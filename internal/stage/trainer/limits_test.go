@@ -218,7 +218,7 @@ func TestLandmarksLoseVariance(t *testing.T) {
 		f := *l.fitter
 		f.data = &dataset{window: w}
 		why := f.lostVariance(t.Context())
-		if isLost := strings.Contains(why, "variance"); isLost != (ratio < 0.5) && math.Abs(ratio-0.5) > 0.03 {
+		if isLost := strings.Contains(why, "variance"); isLost != (ratio < 0.5) && !(math.Abs(ratio-0.5) <= 0.03) {
 			t.Errorf("moved by %g the rows have %.2g of their variance, and the reason is %q", moved, ratio, why)
 		}
 	}
