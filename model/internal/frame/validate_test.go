@@ -137,8 +137,8 @@ func TestFoldThatFailsIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestFoldsTrainOnSums: a fold of a method that learns from moments has those of its training rows, also of a class that
-// trains in every fold.
+// TestFoldsTrainOnSums: a fold of a method that learns from moments has those of its training rows, also of a class
+// that trains in every fold.
 func TestFoldsTrainOnSums(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	d := &model.Data{N: 62, M: 4, Classes: []string{"a", "b", "c"}}
