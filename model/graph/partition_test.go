@@ -117,7 +117,7 @@ func TestConnectedSearchesFewNeighbours(t *testing.T) {
 	}
 }
 
-// TestAccompany: a side of one row gets the nearest free row along the manifold, the first of equally near ones, and
+// TestAccompany: a patch of one row gets the nearest free row along the manifold, the first of equally near ones, and
 // none if no row is free or it has two.
 func TestAccompany(t *testing.T) {
 	lengths := mat.NewSymDense(4, []float64{0, 3, 2, 2, 3, 0, 1, 1, 2, 1, 0, 1, 2, 1, 1, 0})
@@ -129,7 +129,7 @@ func TestAccompany(t *testing.T) {
 		{[]int{0}, []bool{false, true, true, true}, 2}, {[]int{0}, []bool{false, true, false, false}, 1},
 		{[]int{0}, []bool{false, false, false, false}, -1}, {[]int{0, 1}, []bool{false, false, true, true}, -1},
 	} {
-		s := &side{rows: c.rows, d: &division{geodesic: lengths, ratio: lengths, free: c.free}}
+		s := &growingPatch{rows: c.rows, d: &splitter{geodesic: lengths, ratio: lengths, free: c.free}}
 		s.d.accompany(s, []int{0, 1, 2, 3})
 		if added := s.rows[len(c.rows):]; len(added) > 1 || (len(added) == 1) != (c.want >= 0) ||
 			len(added) == 1 && added[0] != c.want {
