@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
@@ -27,6 +28,7 @@ type account struct {
 	wrong          []string // with the wrong kind of answer
 	rows, gone     int      // rows of good inputs, and those of them that are in no output
 	models, epochs int      // rows in outputs
+	deliveries     []delivery
 }
 
 // inputState is what the streams have of one input.
@@ -39,7 +41,7 @@ type inputState struct {
 // account reads the three streams from beginning to end.
 func (w *world) account(ctx context.Context) (*account, error) {
 	a, all := &account{}, map[uint64]*inputState{}
-	err := w.each(ctx, inputs, input, func(seq uint64, h nats.Header, body []byte) error {
+	err := w.each(ctx, inputs, input, func(seq uint64, _ time.Time, h nats.Header, body []byte) error {
 		f := &inputState{bad: h.Get(headerKind) == bad}
 		a.inputs++
 		if f.bad {
@@ -58,7 +60,7 @@ func (w *world) account(ctx context.Context) (*account, error) {
 		return nil, err
 	}
 	models, epochs := map[string]bool{}, map[string]bool{}
-	err = w.each(ctx, outputs, output, func(seq uint64, h nats.Header, body []byte) error {
+	err = w.each(ctx, outputs, output, func(seq uint64, stored time.Time, h nats.Header, body []byte) error {
 		a.outputs++
 		f := source(h, all)
 		if f == nil {
@@ -66,6 +68,9 @@ func (w *world) account(ctx context.Context) (*account, error) {
 			return nil
 		}
 		f.answers++
+		if sent, err := strconv.ParseInt(h.Get(headerSent), 10, 64); err == nil {
+			a.deliveries = append(a.deliveries, delivery{time.Unix(0, sent), stored})
+		}
 		models[h.Get(wire.HeaderModel)], epochs[h.Get(wire.HeaderEpoch)] = true, true
 		ids, err := idsOf(body)
 		if err != nil {
@@ -79,7 +84,7 @@ func (w *world) account(ctx context.Context) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = w.each(ctx, letters, letter, func(seq uint64, h nats.Header, _ []byte) error {
+	err = w.each(ctx, letters, letter, func(seq uint64, _ time.Time, h nats.Header, _ []byte) error {
 		a.dead++
 		f := source(h, all)
 		switch {
@@ -122,7 +127,8 @@ func source(h nats.Header, all map[uint64]*inputState) *inputState {
 }
 
 // each reads the messages of a stream with a subject, from the first to the last.
-func (w *world) each(ctx context.Context, name, subject string, do func(uint64, nats.Header, []byte) error) error {
+func (w *world) each(ctx context.Context, name, subject string,
+	do func(uint64, time.Time, nats.Header, []byte) error) error {
 	s, err := w.js.Stream(ctx, name)
 	if err != nil {
 		return err
@@ -151,7 +157,7 @@ func (w *world) each(ctx context.Context, name, subject string, do func(uint64, 
 		}
 		if msg.Subject() != subject {
 			// a message of an attack
-		} else if err := do(meta.Sequence.Stream, msg.Headers(), msg.Data()); err != nil {
+		} else if err := do(meta.Sequence.Stream, meta.Timestamp, msg.Headers(), msg.Data()); err != nil {
 			return fmt.Errorf("%s, message %d: %w", name, meta.Sequence.Stream, err)
 		}
 		if meta.Sequence.Stream >= last {

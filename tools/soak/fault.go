@@ -146,6 +146,7 @@ func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) (count
 		}
 		f := some[r.IntN(len(some))]
 		began, isReported, err := time.Now(), true, error(nil)
+		w.injected = append(w.injected, injection{f.name, began})
 		if f.reports == nil {
 			err = f.do(ctx, w, r)
 		} else if isReported, err = f.attack(ctx, w, r); ctx.Err() == nil {

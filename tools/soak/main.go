@@ -3,8 +3,9 @@
 //
 //	go run ./tools/soak -for 1h
 //
-// It prints a line every ten seconds, and at the end a table over time and the lost and duplicated inputs. The exit
-// code is 1 if there are any, if an attack was not reported, or if the daemon ended by itself.
+// It prints a line every ten seconds, and at the end tables over time and of the delays after each kind of fault, and
+// the lost and duplicated inputs. The exit code is 1 if there are any, if an attack was not reported, or if the daemon
+// ended by itself.
 package main
 
 import (
@@ -110,6 +111,7 @@ func (o options) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	<-watched
+	end := time.Now()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -123,6 +125,7 @@ func (o options) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	watch.table()
+	printDelays(out, w.injected, a.deliveries, end)
 	fmt.Fprintf(out, "\nfaults: %s\n", describe(happened))
 	fmt.Fprintf(out, "attacks that the daemon did not report: %d %v\n", len(silent), silent)
 	if !a.print(out) || len(silent)+happened[ownEnd] > 0 {

@@ -27,6 +27,8 @@ type world struct {
 	config string // file of the daemon
 	nc     *nats.Conn
 	js     jetstream.JetStream
+
+	injected []injection // faults so far
 }
 
 // The streams and subjects of a run.
