@@ -223,10 +223,15 @@ func (s *Series) labels(k seriesKey) []string {
 	return append([]string{s.pipeline}, strings.Split(k.labels, labelSeparator)...)
 }
 
-// value is the value of a series: a number, or the sum and the bucket counts of a histogram.
+// value is the value of a series: a number, or the sum of a histogram.
 type value struct {
-	bits   atomic.Uint64   // of the float64
-	counts []atomic.Uint64 // of the observations by bucket, and of those above the last one
+	bits    atomic.Uint64 // of the float64
+	buckets *buckets      // nil unless it is a histogram
+}
+
+// buckets count the observations of a histogram by bucket, and those above the last one.
+type buckets struct {
+	counts []atomic.Uint64
 	bounds []float64
 }
 
@@ -243,8 +248,8 @@ func (v *value) Add(n float64) {
 
 // Observe adds an observation to a histogram.
 func (v *value) Observe(n float64) {
-	i, _ := slices.BinarySearch(v.bounds, n)
-	v.counts[i].Add(1)
+	i, _ := slices.BinarySearch(v.buckets.bounds, n)
+	v.buckets.counts[i].Add(1)
 	v.Add(n)
 }
 
@@ -253,9 +258,9 @@ func (v *value) metric(m *Metric, labels []string) prometheus.Metric {
 		return prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, v.Load(), labels...)
 	}
 	sum, count, upTo := v.Load(), uint64(0), map[float64]uint64{}
-	for i := range v.counts {
-		if count += v.counts[i].Load(); i < len(v.bounds) {
-			upTo[v.bounds[i]] = count
+	for i := range v.buckets.counts {
+		if count += v.buckets.counts[i].Load(); i < len(v.buckets.bounds) {
+			upTo[v.buckets.bounds[i]] = count
 		}
 	}
 	return prometheus.MustNewConstHistogram(m.desc, count, sum, upTo, labels...)
@@ -300,7 +305,7 @@ func (s *Series) of(m *Metric, labels ...string) *value {
 	if v == nil {
 		v = &value{}
 		if m.buckets != nil {
-			v.counts, v.bounds = make([]atomic.Uint64, len(m.buckets)+1), m.buckets
+			v.buckets = &buckets{make([]atomic.Uint64, len(m.buckets)+1), m.buckets}
 		}
 		s.values[k] = v
 	}
