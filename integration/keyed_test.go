@@ -36,8 +36,8 @@ const (
 // summarised is the setting with which all replicas summarise.
 var summarised = fmt.Sprintf("block: %d, ", keyedBlock)
 
-// newKeyed starts it with further settings of training, such as summaries.
-func newKeyed(t *testing.T, training string) *keyed {
+// newKeyed starts it with further settings of training, such as summaries. Each sender sends at an interval.
+func newKeyed(t *testing.T, training string, every time.Duration) *keyed {
 	t.Helper()
 	k := &keyed{cluster: newCluster(t), training: training}
 	k.test = k.dial()
@@ -61,7 +61,7 @@ func newKeyed(t *testing.T, training string) *keyed {
 		k.streams = slices.Insert(k.streams, 2, summaryStream)
 	}
 	k.whole(k.test.js, k.streams...)
-	k.load = k.cluster.load(4, 40*time.Millisecond, func(k, n int) string {
+	k.load = k.cluster.load(4, every, func(k, n int) string {
 		return fmt.Sprintf("features.k%d", 4*(n%keyedKeys)+k)
 	})
 	eventually(t, says("they answer"), func() bool { return k.test.count("REDUCED") > 0 })

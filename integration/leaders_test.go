@@ -15,7 +15,7 @@ func TestLeadersDie(t *testing.T) {
 	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
-	k := newKeyed(t, summarised)
+	k := newKeyed(t, summarised, 40*time.Millisecond)
 	for _, stream := range k.streams[:4] {
 		m := k.leader(k.test.js, stream)
 		t.Logf("server %d killed, leader of %s", m.n, stream)

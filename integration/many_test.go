@@ -57,11 +57,42 @@ p%d:
 	return configFile(t, url, text.String())
 }
 
-// idlePipelines has pipelines answer and learn 400 rows each, then waits, logs the costs of the daemon, and returns its
-// share of a core without input.
-func idlePipelines(t *testing.T, streams, each int, settled time.Duration) float64 {
-	s := startServerProcess(t, "")
-	c := dial(t, s.url)
+// TestIdlePipelines measures the memory of a daemon with 300 pipelines that train: before their first message, and when
+// each has answered eight messages of 50 rows and is idle again.
+func TestIdlePipelines(t *testing.T) {
+	if !testsize.Soak() {
+		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
+	}
+	const count, messages, settled = 300, 8, 40 * time.Second
+	_, c, d := openPipelines(t, 1, count)
+	look := func(when string) {
+		time.Sleep(settled)
+		pid := d.cmd.Process.Pid
+		t.Logf("%d pipelines %s: resident %d MiB, of the heap and stacks %s, of files %s", count, when, residentMiB(t, pid),
+			processStatus(t, pid, "RssAnon"), processStatus(t, pid, "RssFile"))
+	}
+	look("without a message")
+	for n := range messages {
+		body := digits(t).message(t, 50*n, 50*n+50, true)
+		for i := range count {
+			c.send(fmt.Sprintf("in0.p%d", i), body)
+		}
+	}
+	c.await("REDUCED", count*messages)
+	look(fmt.Sprintf("after %d messages each", messages))
+	_, page := d.get("/metrics")
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "go_goroutines ") || strings.HasPrefix(line, "go_memstats_") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}
+
+// openPipelines starts a server and a daemon with pipelines, and returns when the daemon serves.
+func openPipelines(t *testing.T, streams, each int) (s *serverProcess, c *client, d *daemon) {
+	t.Helper()
+	s = startServerProcess(t, "")
+	c = dial(t, s.url)
 	c.stream("REDUCED", nil, "reduced.>")
 	c.stream("DEAD", nil, "dead.>")
 	for i := range streams {
@@ -72,24 +103,24 @@ func idlePipelines(t *testing.T, streams, each int, settled time.Duration) float
 		t.Errorf("check of %d pipelines on %d streams:\n%s", streams*each, streams, tailOf(out, 5))
 	}
 	begin := time.Now()
-	d := launch(t, path)
-	eventually(t, func() string { return "the daemon serves: " + tailOf(d.log.String(), 3) }, func() bool {
-		m := listens.FindStringSubmatch(d.log.String())
-		if m != nil {
-			d.http = "http://" + m[1]
-		}
-		return m != nil
-	})
-	open := time.Since(begin)
+	d = launch(t, path)
+	d.awaitServing()
+	t.Logf("%d pipelines: open after %v", streams*each, time.Since(begin).Round(time.Second/10))
+	return s, c, d
+}
+
+// idlePipelines has pipelines answer and learn 400 rows each, then waits, logs the costs of the daemon, and returns its
+// share of a core without input.
+func idlePipelines(t *testing.T, streams, each int, settled time.Duration) float64 {
+	s, c, d := openPipelines(t, streams, each)
 	empty := residentMiB(t, d.cmd.Process.Pid)
 	body := digits(t).message(t, 0, 400, true)
-	begin = time.Now()
+	begin := time.Now()
 	for i := range streams * each {
 		c.send(fmt.Sprintf("in%d.p%d", i%streams, i), body)
 	}
 	c.await("REDUCED", streams*each)
-	t.Logf("%d pipelines: open after %v, all have answered %v later", streams*each, open.Round(time.Second/10),
-		time.Since(begin).Round(time.Second/10))
+	t.Logf("all have answered after %v", time.Since(begin).Round(time.Second/10))
 	eventually(t, says("all are ready"), func() bool {
 		code, _ := d.get("/readyz")
 		return code == 200
@@ -109,6 +140,17 @@ func residentMiB(t testing.TB, pid int) int {
 	t.Helper()
 	statm := strings.Fields(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)))(t)))
 	return must(strconv.Atoi(statm[1]))(t) * os.Getpagesize() >> 20
+}
+
+// processStatus returns a field of /proc/PID/status.
+func processStatus(t testing.TB, pid int, field string) string {
+	t.Helper()
+	for line := range strings.Lines(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t))) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
 }
 
 // processorTime returns the processor time of a process.

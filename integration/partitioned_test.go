@@ -18,7 +18,7 @@ func TestPartitionedInOrder(t *testing.T) {
 	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
-	k := newKeyed(t, summarised)
+	k := newKeyed(t, summarised, 40*time.Millisecond)
 	paused := pauses(t)
 	held := func(d *daemon) int { return int(d.value(`embedd_partitions_held{pipeline="p"}`)) }
 	// shared reports whether each of some replicas has its share of the eight partitions, and together they have all.

@@ -19,7 +19,7 @@ func TestEachServerLeads(t *testing.T) {
 	if !testsize.Soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a separate network")
 	}
-	k := newKeyed(t, "")
+	k := newKeyed(t, "", 40*time.Millisecond)
 	paused := pauses(t)
 	recovered := func(what string, from time.Time) {
 		t.Helper()
