@@ -3,13 +3,9 @@ package frame
 import (
 	"cmp"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 )
 
 // MaxValidated is the number of rows that cross-validation uses; more cost time and change nothing.
@@ -64,40 +60,20 @@ func ExplainFolds(p *Rows) string {
 	return "fewer than 2 classes have the 3 rows that cross-validation needs"
 }
 
-// dealGroups deals groups of rows to count folds, except rows that train in every fold. In a drawn order, each group
-// goes to the fold that has the least of its classes. A class that is then in one fold alone trains in every fold too.
-// It reports whether 2 classes can be scored.
+// dealGroups deals groups of rows to count folds, except rows that train in every fold. A class that is then in one
+// fold alone trains in every fold too. It reports whether 2 classes can be scored.
 func dealGroups(p *Rows, pick, fold []int, count, round int) bool {
-	shares := map[int][]float64{} // of each group in the rows of each class and, last, in all rows
-	all := len(p.Classes)
-	size := make([]float64, all+1)
+	at := map[int]int{} // fold of each group
 	for i, r := range pick {
 		if fold[i] >= 0 {
-			g := p.Groups[r]
-			if shares[g] == nil {
-				shares[g] = make([]float64, all+1)
-			}
-			for _, c := range []int{p.Y[r], all} {
-				shares[g][c]++
-				size[c]++
-			}
+			at[p.Groups[r]] = 0
 		}
 	}
-	groups := slices.Sorted(maps.Keys(shares))
+	groups := slices.Sorted(maps.Keys(at))
 	draw := rand.New(rand.NewPCG(uint64(round), uint64(len(groups))))
 	draw.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
-	at, dealt := map[int]int{}, mat.NewDense(count, all+1, nil) // fold of each group, and the shares in each fold
-	for _, g := range groups {
-		for c := range shares[g] {
-			shares[g][c] /= max(size[c], 1)
-		}
-		least := math.Inf(1)
-		for f := range count {
-			if have := floats.Dot(dealt.RawRowView(f), shares[g]); have < least {
-				at[g], least = f, have
-			}
-		}
-		floats.Add(dealt.RawRowView(at[g]), shares[g])
+	for k, g := range groups {
+		at[g] = k % count
 	}
 	folds := map[int]map[int]bool{} // of each class
 	for i, r := range pick {

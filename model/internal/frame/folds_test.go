@@ -62,31 +62,3 @@ func TestFoldsKeepGroupsTogether(t *testing.T) {
 		t.Error("rows of one group were dealt to several folds")
 	}
 }
-
-// TestGroupsAreDealtByClass: each fold has each class that is in as many groups as there are folds, in any round.
-func TestGroupsAreDealtByClass(t *testing.T) {
-	p := &Rows{Classes: []string{"often", "rare", "rarer"}}
-	for g := range 30 {
-		for i := range 10 {
-			class := 0
-			if i < 4 && g%10 == 3 {
-				class = 1
-			} else if i < 5 && g%10 == 5 {
-				class = 2
-			}
-			p.Y, p.Groups, p.N = append(p.Y, class), append(p.Groups, g), p.N+1
-		}
-	}
-	for round := range 20 {
-		pick, fold := Folds(p, p.N, 3, round)
-		var rows [3][3]int // by fold and class
-		for i, r := range pick {
-			rows[max(fold[i], 0)][p.Y[r]]++
-		}
-		for f, of := range rows {
-			if of[1] != 4 || of[2] != 5 || of[0] < 70 || of[0] > 110 {
-				t.Errorf("round %d: fold %d has %v rows of the classes", round, f, of)
-			}
-		}
-	}
-}
