@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
@@ -112,22 +113,16 @@ func (f *fitter) renewalReason(ctx context.Context, firstRows int) string {
 }
 
 // lostVariance says how much variance the rows of the window have lost on the landmarks, "" if it is not too much.
-// Landmarks drawn from every other row show how much variance the rest would have on new ones.
+// Landmarks drawn from half of the rows show how much variance the rest would have on new ones. The half is drawn too:
+// every other row may be of one class.
 func (f *fitter) lostVariance(ctx context.Context) string {
 	d := f.samples(f.data.window.NewestRows(f.data.window.Len()))
-	var odd, even []int
-	for i := range d.N {
-		if i%2 == 0 {
-			even = append(even, i)
-		} else {
-			odd = append(odd, i)
-		}
-	}
-	fresh, err := fit.DrawLandmarks(ctx, d.Subset(even), f.plan.config.Fit)
+	order := rand.New(rand.NewPCG(f.plan.config.Fit.Seed, 0)).Perm(d.N)
+	fresh, err := fit.DrawLandmarks(ctx, d.Subset(order[:d.N/2]), f.plan.config.Fit)
 	if err != nil {
 		return "" // no landmarks can be drawn from these rows
 	}
-	rest := d.Subset(odd)
+	rest := d.Subset(order[d.N/2:])
 	before, err := mappedVariance(ctx, f.landmarks.Landmarks, rest)
 	if err != nil {
 		return ""
