@@ -118,6 +118,7 @@ func TestLimitOfAFit(t *testing.T) {
 		config.Training.Window.Bytes = c.bytes
 		p := newPlan(config)
 		p.setLimit(c.m)
+		p.setLimit(c.m) // does not depend on the limit before
 		if p.maxRows != c.rows || p.learnsNothing() == c.learns {
 			t.Errorf("%s of %d features in %d bytes: %d rows, %q", c.method, c.m, c.bytes, p.maxRows, p.limit)
 		}

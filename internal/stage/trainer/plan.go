@@ -107,7 +107,7 @@ func (p *plan) limitOf(m int) (rows int, sentence string) {
 	c := int64(p.columns(m))
 	bytes, matrix := p.config.Training.Window.Bytes, 8*c*c
 	matrices := int64(rowMatrices)
-	if p.byMoments() && !p.choosesMethod() {
+	if newPlan(p.config).byMoments() && !p.choosesMethod() { // p may have a limit already
 		matrices = momentMatrices
 	}
 	need := matrices*matrix + 2*p.landmarkBytes(m) // rows have room besides landmarks
