@@ -346,7 +346,7 @@ func differentSettings(a, b map[string]string) (keys []string) {
 // The lease is renewed while changed runs. Between two renewals it uses no goroutine.
 func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, term uint64)) (stop func()) {
 	l.isStale = l.isHinted.Swap(false) || l.isStale // of an earlier Start, which has ended before its attempt
-	isUnread, last := l.storedAt == 0, l.Tenure()
+	isUnread, last := l.storedAt == 0 || l.isStale, l.Tenure()
 	var term atomic.Uint64
 	term.Store(last.Term)
 	reports := task.Every(ctx, 0, func(ctx context.Context) { changed(ctx, term.Load()) })

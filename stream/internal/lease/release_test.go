@@ -125,6 +125,19 @@ func TestReconnectedReadsAgain(t *testing.T) {
 	natstest.Await(t, "the waiting replica has the lease", func() bool { return waiting.Term() != 0 })
 }
 
+// TestStartedAgainReadsAtOnce: a replica that has released a lease reads it as soon as it is started again.
+func TestStartedAgainReadsAtOnce(t *testing.T) {
+	t.Parallel()
+	bucket, _ := open(t)
+	l := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "a"}, TTL: MaxTTL})
+	if err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.Release(t.Context())
+	defer l.Start(t.Context(), func(context.Context, uint64) {})()
+	natstest.Await(t, "it has the lease", func() bool { return l.Term() != 0 })
+}
+
 // TestFloodOfAnnouncements: any client can announce changes. However many come, a replica that waits reads the lease a
 // few times a second.
 func TestFloodOfAnnouncements(t *testing.T) {
