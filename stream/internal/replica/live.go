@@ -165,7 +165,7 @@ func (r *Replica) Record(o plugin.Outcome) {
 		r.countEpoch(o.Live)
 		r.Series.Add(health.Promotions, 1, o.Door)
 		r.Series.Observe(health.FitSeconds, o.Duration.Seconds())
-		r.displacement.Store(&o.Displacement)
+		r.displacement.Store(new(o.Displacement)) // not &: that would keep the whole outcome, with its model
 		r.Freshness.Confirm(r.Clock())
 	}
 	r.Series.Add(health.Candidates, 1, result)
