@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metric describes one counter or histogram of the pipelines. The table below lists all of them; gauges are read from a
-// Status when Prometheus scrapes, and are in the table of these. Names and labels are part of the public contract.
+// Metric describes one counter or histogram of the pipelines. The table below lists all of them; the gauges are in
+// statusGaugeTable, and are read from a Status when Prometheus scrapes. Names and labels are part of the public contract.
 type Metric struct {
 	name, help string
 	labels     []string  // in addition to the pipeline
@@ -64,8 +64,9 @@ var (
 		help:   "Rows by result: out, dead, skip, or pass while the model is stale.",
 		starts: each("out", "dead", "skip", "pass")})
 	Dropped = define(Metric{name: "embedd_dropped_messages_total", labels: []string{"path"},
-		help: "Messages dropped: on core NATS from a full queue (path answer); from the training queue where the input " +
-			"can be read only once, or deleted from the input stream before training read them (path learn).",
+		help: "Messages dropped: on core NATS from a full queue, or by the client before it (both paths); from the " +
+			"training queue where the input can be read only once, or deleted from the input stream before training read " +
+			"them (path learn).",
 		starts: each(PathAnswer, PathLearn)})
 	ReadMessages = define(Metric{name: "embedd_read_messages_total", labels: []string{"path"},
 		help:   "Messages read from the input stream, to answer them (path answer) or for training (path learn).",
