@@ -32,7 +32,7 @@ func statusCommand(e *cli.Env) *cobra.Command {
 		var reports []stream.Report
 		var failed error
 		for _, name := range names {
-			left := len(instances[name])
+			remaining := len(instances[name])
 			subject := stream.ServiceSubject(name, "status")
 			err := client.Gather(ctx, nc.Conn, subject, nil, client.Timeout, func(msg *nats.Msg) bool {
 				if r, err := client.ReadReport(msg); err == nil {
@@ -40,8 +40,8 @@ func statusCommand(e *cli.Env) *cobra.Command {
 				} else { // it does not hide what the others report
 					failed = errors.Join(failed, fmt.Errorf("pipeline %s: %w", name, err))
 				}
-				left--
-				return left > 0
+				remaining--
+				return remaining > 0
 			})
 			if err != nil {
 				return err

@@ -329,12 +329,13 @@ func (p *planner) checkConsumers(ctx context.Context) error {
 	return nil
 }
 
-// consumers are those of a stream: how many the pipelines need, how many of these are durable, and of which pipelines
-// they are; how many there are of others; and how many there can be, 0: any number.
+// consumers counts the consumers of a stream.
 type consumers struct {
-	needed, durable int
-	owners          map[string]bool
-	others, limit   int
+	needed  int             // by the pipelines
+	durable int             // of those
+	owners  map[string]bool // the pipelines that need them
+	others  int             // that exist and are not of these pipelines
+	limit   int             // 0: none
 }
 
 // consumersOf counts the consumers of a stream that the pipelines need.
@@ -353,8 +354,8 @@ func (p *planner) consumersOf(plan *Plan) consumers {
 	return c
 }
 
-// limitConsumers finds the limit of the consumers of a stream, which is that of the account unless its own is lower,
-// and counts those of others, unless all that are needed fit in any case.
+// limitConsumers sets the limit of the consumers of a stream, which is that of the account unless its own is lower, and
+// counts the others, unless the needed ones fit in any case.
 func (p *planner) limitConsumers(ctx context.Context, plan *Plan, c *consumers, accountLimit int) error {
 	if p.js == nil || c.needed == 0 {
 		return nil

@@ -24,9 +24,9 @@ type coreNATS struct {
 	queue   atomic.Pointer[bytequeue.Queue[*input]] // nil until run
 	dropped int                                     // messages; used by the callback of the subscription
 
-	sub      atomic.Pointer[nats.Subscription] // nil until run
-	mu       sync.Mutex
-	uncalled int // messages that the client dropped before the callback, as last counted
+	sub           atomic.Pointer[nats.Subscription] // nil until run
+	mu            sync.Mutex
+	clientDropped int // messages that the client had dropped when they were last counted
 
 	droppedLog, lostLog, clientLog ratelog.Limiter
 }
@@ -126,14 +126,14 @@ func (c *coreNATS) countDropped() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := sub.Dropped()
-	if err != nil || n <= c.uncalled { // the subscription has ended, or nothing is new
+	if err != nil || n <= c.clientDropped { // the subscription has ended, or nothing is new
 		return
 	}
-	c.Series.Add(health.Dropped, float64(n-c.uncalled), health.PathAnswer)
+	c.Series.Add(health.Dropped, float64(n-c.clientDropped), health.PathAnswer)
 	if c.training.Feed != nil {
-		c.Series.Add(health.Dropped, float64(n-c.uncalled), health.PathLearn)
+		c.Series.Add(health.Dropped, float64(n-c.clientDropped), health.PathLearn)
 	}
-	c.uncalled = n
+	c.clientDropped = n
 	c.clientLog.Warn(c.Log, "messages are dropped by the client: they arrive faster than they are received",
 		"limits.in_flight", c.InFlight, "dropped", n)
 }
