@@ -55,8 +55,8 @@ func (e *Event) Fatalf(format string, args ...any) {
 	e.t.Fatalf(e.at+": "+format, args...)
 }
 
-// Replay runs each file that matches pattern as a separate test. begin makes what the events act on, and returns what
-// takes one event and reports the result.
+// Replay runs each file that matches pattern as a separate test. begin prepares one, and returns a function that
+// performs an event and reports its result.
 func Replay(t *testing.T, pattern string, begin func() func(*Event) string) {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {

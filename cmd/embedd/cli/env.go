@@ -85,7 +85,7 @@ func IsTerminal(file any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// ExitError is an error with which the process exits with a certain code.
+// ExitError is an error that sets the exit code of the process.
 type ExitError struct {
 	Code int
 	error
