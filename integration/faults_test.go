@@ -33,7 +33,7 @@ func TestReplicasUnderFaults(t *testing.T) {
 		k.replicas[i].end(s)
 		k.replicas[i] = k.start(k.urls(), "all")
 	}
-	const rounds = 5 // of a cycle, of which a fault has some
+	const rounds = 5 // in a cycle; a fault is injected in the first ones, as many as its field rounds
 	faults := []struct {
 		name   string
 		rounds int
