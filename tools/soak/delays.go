@@ -53,11 +53,9 @@ func printDelays(out io.Writer, faults []injection, deliveries []delivery, end t
 		"| longest time without an output |\n|---|---|---|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[name]
-		if slices.Sort(r.took); len(r.took) == 0 {
-			r.took = []time.Duration{0}
-		}
-		n := len(r.took)
-		fmt.Fprintf(out, "| %s | %d | %d | %.3f s | %.2f s | %.1f s | %.1f s |\n", name, r.times, n, r.took[n/2].Seconds(),
-			r.took[n*99/100].Seconds(), r.took[n-1].Seconds(), r.longest.Seconds())
+		slices.Sort(r.took)
+		n, took := len(r.took), append(r.took, 0) // one more, for a fault without inputs
+		fmt.Fprintf(out, "| %s | %d | %d | %.3f s | %.2f s | %.1f s | %.1f s |\n", name, r.times, n, took[n/2].Seconds(),
+			took[n*99/100].Seconds(), took[max(n-1, 0)].Seconds(), r.longest.Seconds())
 	}
 }
