@@ -25,8 +25,8 @@ type Message struct {
 	Pending     uint64 // messages that the consumer has not delivered yet
 }
 
-// messageOverhead is what a message takes in memory in addition to its data and headers, headerOverhead what the name
-// of a header takes in addition to its bytes, and each of its values.
+// messageOverhead is the memory of a message in addition to its data and headers. headerOverhead is that of the name of
+// a header, and of each of its values, in addition to their bytes.
 const (
 	messageOverhead = 1024
 	headerOverhead  = 64
