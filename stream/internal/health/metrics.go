@@ -18,7 +18,7 @@ import (
 )
 
 // Metric describes one counter or histogram of the pipelines. The table below lists all of them; the gauges are in
-// statusGaugeTable, and are read from a Status when Prometheus scrapes. Names and labels are part of the public contract.
+// statusGaugeTable, and are read from a Status at each scrape. Names and labels are part of the public contract.
 type Metric struct {
 	name, help string
 	labels     []string  // in addition to the pipeline
