@@ -446,7 +446,7 @@ func TestExtensionRefuses(t *testing.T) {
 		"edge holds 6": change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Edge[3] = 6 }),
 		"edge holds 0.5": change("geodesic",
 			func(mp mapping.Map) { mp.(*mapping.Geodesic).Edge[3] = 0.5 }),
-		"length -1": change("geodesic",
+		"length[0] is -1": change("geodesic",
 			func(mp mapping.Map) { mp.(*mapping.Geodesic).Length[0] = -1 }),
 		"patch holds 3": change("tangent", func(mp mapping.Map) { mp.(*mapping.Tangent).Patch[0] = 3 }),
 		"in slope, 3 x 4 x 2": change("tangent",
