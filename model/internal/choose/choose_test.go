@@ -2,9 +2,11 @@ package choose
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/blend"
@@ -171,6 +173,29 @@ func TestBlendOfHugeOutputs(t *testing.T) {
 	if err := a.makeBlend(t.Context()); err != nil || a.blend != nil || len(a.v.leftOut) != 1 ||
 		!strings.HasPrefix(a.v.leftOut[0], "blend: ") {
 		t.Errorf("error %v, blend %v, left out %v", err, a.blend, a.v.leftOut)
+	}
+}
+
+// TestResultKeepsNoScratch: the memory that fits in folds and blends reused is not kept until the choice is fitted.
+func TestResultKeepsNoScratch(t *testing.T) {
+	p, err := frame.Prepare(t.Context(), fixture.Dataset(t, "iris"), true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSelection(t.Context(), p, Config{Dim: 2, Scale: model.ScaleStandard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranked, err := s.rank(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reflect.ValueOf(s.v.scratch).IsZero() || reflect.ValueOf(s.scratch).IsZero() {
+		t.Fatal("nothing was reused")
+	}
+	s.result(t.Context(), ranked, time.Now())
+	if !reflect.ValueOf(s.v.scratch).IsZero() || !reflect.ValueOf(s.scratch).IsZero() || s.v.kept != nil {
+		t.Error("the result keeps the memory of fits")
 	}
 }
 

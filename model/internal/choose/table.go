@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/frame"
 )
 
 // table is the scores as a report has them: the chosen candidate first, each row counted once, as its mean over the
@@ -59,8 +61,10 @@ func unpaired(x, y model.Score) (more, deviation float64) {
 	return more, math.Sqrt(max(variance, 0))
 }
 
-// release drops the outputs that blends were made of: they are large, and the tables do not need them.
+// release drops the outputs that blends were made of, and the memory of fits: both are large, and the tables, which are
+// made while the choice is fitted on all rows, do not need them.
 func (s *selection) release() {
+	s.v.scratch, s.scratch = frame.Scratch{}, blend.Scratch{}
 	for _, e := range slices.Concat(s.candidates, []*candidate{s.blend}) {
 		if e != nil {
 			e.outputs = nil
