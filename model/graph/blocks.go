@@ -62,20 +62,20 @@ func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 	b := &blocks{s: s, bound: linalg.NewDistanceBound(s.dim), unit: scale * scale}
 	b.side = min(max(blockBytes/(4*s.dim*tile.PointPanel), 1), 8) * tile.PointPanel
 	var err error
-	if b.ref, err = newPoints(ctx, &s.room.ref, s.ref, s.dim, s.y, mean, scale, s.workers(ctx)); err != nil {
+	if b.ref, err = newPoints(ctx, &s.memory.ref, s.ref, s.dim, s.y, mean, scale, s.workers(ctx)); err != nil {
 		return nil, err
 	}
 	if b.query = b.ref; !s.self {
-		if b.query, err = newPoints(ctx, &s.room.query, s.query, s.dim, nil, mean, scale, s.workers(ctx)); err != nil {
+		if b.query, err = newPoints(ctx, &s.memory.query, s.query, s.dim, nil, mean, scale, s.workers(ctx)); err != nil {
 			return nil, err
 		}
 		b.limitless = b.bounds(b.ref)
 	}
 	if s.same != nil {
-		b.same = b.newShortlist(&s.room.same, s.same)
+		b.same = b.newShortlist(&s.memory.same, s.same)
 	}
 	if s.other != nil {
-		b.other = b.newShortlist(&s.room.other, s.other)
+		b.other = b.newShortlist(&s.memory.other, s.other)
 	}
 	return b, nil
 }
@@ -93,10 +93,10 @@ func farthest(ctx context.Context, x, mean []float64, workers int) (float64, err
 	return slices.Max(far), err
 }
 
-func newPoints(ctx context.Context, room *[]float32, x []float64, dim int, y []int, mean []float64, scale float64,
+func newPoints(ctx context.Context, memory *[]float32, x []float64, dim int, y []int, mean []float64, scale float64,
 	workers int) (*points, error) {
 	n := len(x) / dim
-	p := &points{Points: *tile.PointsIn(room, n, dim), row: make([]int32, n), norm: make([]float64, n)}
+	p := &points{Points: *tile.PointsIn(memory, n, dim), row: make([]int32, n), norm: make([]float64, n)}
 	for i := range p.row {
 		p.row[i] = int32(i)
 	}

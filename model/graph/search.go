@@ -70,7 +70,7 @@ type search struct {
 	// With classes, same and other get the pairs of one class and of two; nil skips them. Without, same gets all.
 	y           []int
 	same, other *lists
-	room        room
+	memory      searchMemory
 }
 
 func (s *search) workers(ctx context.Context) int {
@@ -86,12 +86,12 @@ func (s *search) run(ctx context.Context) error {
 	if queryN < minPacked {
 		return s.plain(ctx)
 	}
-	if before, ok := rooms.Get().(*room); ok {
-		s.room = *before
+	if before, ok := memories.Get().(*searchMemory); ok {
+		s.memory = *before
 	}
 	defer func() {
-		if after := s.room; len(s.ref)+len(s.query) <= maxPooled {
-			rooms.Put(&after)
+		if after := s.memory; len(s.ref)+len(s.query) <= maxPooled {
+			memories.Put(&after)
 		}
 	}()
 	b, err := newBlocks(ctx, s)
@@ -104,13 +104,13 @@ func (s *search) run(ctx context.Context) error {
 	return s.plain(ctx)
 }
 
-// maxPooled is how many numbers the rows of a search may have whose memory the next search gets.
+// maxPooled is the maximum of the numbers in the rows of a search, up to which the next search reuses its memory.
 const maxPooled = 1 << 22
 
-var rooms sync.Pool // of *room
+var memories sync.Pool // of *searchMemory
 
-// room is the memory of a search.
-type room struct {
+// searchMemory is the memory of a search.
+type searchMemory struct {
 	ref, query  []float32
 	same, other []candidate
 }

@@ -42,7 +42,7 @@ func (c *Clusters) Effect() float64 {
 		}
 		of.n, of.sum = of.n+1, of.sum+o.value
 	}
-	const prior = priorOutcomes * 0.25 // their variance in all
+	const prior = priorOutcomes * 0.25 // sum of their variances
 	within, between, sum := prior, unknownEffect*prior, 0.0
 	for i, o := range c.outcomes {
 		of := classes[o.class]

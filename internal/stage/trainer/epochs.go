@@ -24,7 +24,7 @@ const (
 	// maxCrossLoss is the accuracy that a reader of stored outputs may lose within one epoch, by compareErrors standard
 	// errors. Where an epoch is not comparable with the one before it loses more, and minCrossLoss by as many errors.
 	maxCrossLoss  = 0.02
-	minCrossLoss  = 0.005 // that an epoch loses which is not comparable
+	minCrossLoss  = 0.005 // loss of an epoch that is not comparable
 	compareErrors = 1.5   // standard errors
 	// minCompared is the number of rows of the first comparison. The next ones have twice as many each, until one
 	// decides or has maxCompared, which bounds the cost: every pair of rows is compared.

@@ -38,7 +38,11 @@ func windowOf(n int, c window.Config, classes ...string) *window.Window {
 // TestStretches: the rows of a fit are divided into runs of equally many rows: 32 of them, or fewer of 16 rows.
 func TestStretches(t *testing.T) {
 	for rows, size := range map[int]int{1: 16, 100: 16, 543: 16, 544: 17, 10_000: 312} {
-		for i, group := range stretches(rows) {
+		groups := stretches(rows)
+		if len(groups) != rows {
+			t.Errorf("%d rows have %d groups", rows, len(groups))
+		}
+		for i, group := range groups {
 			if group != i/size {
 				t.Fatalf("row %d of %d is in group %d, want groups of %d rows", i, rows, group, size)
 			}

@@ -102,9 +102,9 @@ func spread(x []float64, d, dim int) (mean []float64, variance float64) {
 	return mean, variance
 }
 
-// products is A'A. It reads some rows at a time, which stay in a cache.
+// products is A'A.
 func products(a *mat.Dense) *mat.SymDense {
-	const together = 32
+	const together = 32 // rows that are read at a time, which stay in a cache
 	n, width := a.Dims()
 	out := mat.NewSymDense(width, nil)
 	for from := 0; from < n; from += together {

@@ -22,7 +22,7 @@ type candidate struct {
 	score    map[int]*model.Score // its counts are sums over all rounds; see perRow
 	excluded bool                 // it could not be fitted
 	members  []model.Member       // of a blend
-	variant  *candidate           // that this one is a variant of; nil: none
+	base     *candidate           // this one is a variant of it; nil: it is no variant
 	// outputs are kept for a blend, by fold and dimension; of a nested method the largest dimension alone.
 	outputs map[int]map[int]*frame.OutputPair
 	correct map[int][]int // by dimension, in how many rounds each row's nearest neighbour had its class
@@ -75,7 +75,7 @@ func (e *candidate) variants() (out []*candidate) {
 	}
 	for _, s := range append(settings, e.method.Auto.Settings...) {
 		v := &candidate{method: e.method, spec: e.spec, params: maps.Clone(e.params), changed: maps.Clone(e.changed),
-			dims: e.dims, variant: e}
+			dims: e.dims, base: e}
 		maps.Copy(v.params, s)
 		maps.Copy(v.changed, s)
 		v.reset(true)

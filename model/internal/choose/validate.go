@@ -35,31 +35,31 @@ type validator struct {
 	blends   bool
 	seed     uint64
 	progress func(string, float64)
-	leftOut  []string // candidates that could not be fitted, with the reason
-	kept     map[inFold]frame.Kept
+	leftOut  []string                       // candidates that could not be fitted, with the reason
+	kept     map[fitKey]frame.Intermediates // for variants
 	scratch  frame.Scratch
 }
 
-// inFold is a candidate in a fold. Its variants reuse what its fit there has kept.
-type inFold struct {
+// fitKey names the fit of a candidate in a fold. Variants of the candidate reuse its intermediates.
+type fitKey struct {
 	*candidate
 	fold int
 }
 
-// maxKept is the memory in bytes of what fits keep for variants: of all candidates with up to some 256 features.
+// maxKept is the maximum memory in bytes of kept intermediates: enough for all candidates of up to about 256 features.
 const maxKept = 32 << 20
 
-// keptBytes is the memory of what a fit keeps: two matrices of m columns.
+// keptBytes is the memory of the intermediates of a fit: two matrices of m columns.
 func keptBytes(m int) int { return 16 * m * m }
 
-// keep keeps what a fit in a fold has made for variants of the candidate.
-func (v *validator) keep(at inFold, t *frame.Task) {
+// keep keeps the intermediates of a fit for variants of the candidate.
+func (v *validator) keep(at fitKey, t *frame.Task) {
 	if !v.blends || !at.isBlendable() || (len(v.kept)+1)*keptBytes(t.M) > maxKept {
 		return // it has no variants, or there is no room
 	}
-	if k, ok := frame.KeptBy(t); ok {
+	if k, ok := frame.IntermediatesOf(t); ok {
 		if v.kept == nil {
-			v.kept = map[inFold]frame.Kept{}
+			v.kept = map[fitKey]frame.Intermediates{}
 		}
 		v.kept[at] = k
 	}
@@ -181,8 +181,8 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 		if y == nil || !nested {
 			t := *s.Task
 			t.Method, t.Params, t.D, t.DefaultDim, t.Report = e.method, e.params, d, true, &model.Report{}
-			at := inFold{cmp.Or(e.variant, e), fold}
-			if k, ok := v.kept[at]; ok && e.variant != nil {
+			at := fitKey{cmp.Or(e.base, e), fold}
+			if k, ok := v.kept[at]; ok && e.base != nil {
 				frame.Reuse(&t, k)
 			}
 			bound, _ := e.method.MaxDim(&t)

@@ -44,19 +44,20 @@ func Grown(buffer *[]float64, n int) []float64 {
 	return (*buffer)[:n]
 }
 
-// Kept is what a fit keeps for other values of the ridge, or of a parameter that cross-validation chooses.
-type Kept struct {
+// Intermediates are what a fit computes that does not depend on the ridge, nor on a parameter that cross-validation
+// chooses.
+type Intermediates struct {
 	ratio *Ratio
 	cache any
 }
 
-// KeptBy is what a fit has kept; it reports whether there is anything.
-func KeptBy(t *Task) (k Kept, ok bool) {
-	return Kept{t.ratio, t.Cache}, t.ratio != nil || t.Cache != nil
+// IntermediatesOf are those of a fit; it reports whether there are any.
+func IntermediatesOf(t *Task) (v Intermediates, ok bool) {
+	return Intermediates{t.ratio, t.Cache}, t.ratio != nil || t.Cache != nil
 }
 
-// Reuse makes a fit reuse what another one on the same rows has kept.
-func Reuse(t *Task, k Kept) { t.ratio, t.Cache = k.ratio, k.cache }
+// Reuse makes a fit use the intermediates of another one on the same rows.
+func Reuse(t *Task, v Intermediates) { t.ratio, t.Cache = v.ratio, v.cache }
 
 // Lists that are searched for several methods have at least the lengths that their defaults ask for, so that one search
 // is enough.

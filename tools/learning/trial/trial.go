@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/tools/learning/streams"
 )
 
-// Config is what is run.
+// Config describes a run.
 type Config struct {
 	Stream    streams.Stream
 	Seed      uint64
