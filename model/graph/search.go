@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"unsafe"
 
 	"github.com/embedd/embedd/model/internal/parallel"
 )
@@ -90,7 +91,7 @@ func (s *search) run(ctx context.Context) error {
 		s.memory = *before
 	}
 	defer func() {
-		if after := s.memory; len(s.ref)+len(s.query) <= maxPooled {
+		if after := s.memory; after.bytes() <= maxPooled {
 			memories.Put(&after)
 		}
 	}()
@@ -104,8 +105,8 @@ func (s *search) run(ctx context.Context) error {
 	return s.plain(ctx)
 }
 
-// maxPooled is the maximum of the numbers in the rows of a search, up to which the next search reuses its memory.
-const maxPooled = 1 << 22
+// maxPooled is the maximum memory of a search, in bytes, that the next one reuses.
+const maxPooled = 32 << 20
 
 var memories sync.Pool // of *searchMemory
 
@@ -113,6 +114,10 @@ var memories sync.Pool // of *searchMemory
 type searchMemory struct {
 	ref, query  []float32
 	same, other []candidate
+}
+
+func (m *searchMemory) bytes() int {
+	return 4*(cap(m.ref)+cap(m.query)) + int(unsafe.Sizeof(candidate{}))*(cap(m.same)+cap(m.other))
 }
 
 // plain computes the distances of all pairs.

@@ -368,3 +368,20 @@ func TestFewQueriesPackNothing(t *testing.T) {
 		t.Errorf("a search for 3 rows allocates %d bytes; the references have %d", got, 2000*64*8)
 	}
 }
+
+// TestSearchMemoryIsBounded: the memory of a search of very many rows is not kept for the next one, however few numbers
+// the rows have.
+func TestSearchMemoryIsBounded(t *testing.T) {
+	ref, query := mat.NewDense(8, 1, nil), mat.NewDense(150_000, 1, nil) // 45 MB of candidates
+	for i := range 8 {
+		ref.Set(i, 0, float64(i))
+	}
+	if _, err := NearestTo(t.Context(), ref, query, 1); err != nil {
+		t.Fatal(err)
+	}
+	for m, ok := memories.Get().(*searchMemory); ok; m, ok = memories.Get().(*searchMemory) {
+		if n := m.bytes(); n > 32<<20 {
+			t.Errorf("%d bytes are kept", n)
+		}
+	}
+}
