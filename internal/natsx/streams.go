@@ -3,7 +3,11 @@ package natsx
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -22,6 +26,36 @@ func CreateStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 		return nil
 	}
 	return err
+}
+
+// A server updates a stream whatever its configuration was before. So a process that has read the old one may overwrite
+// an update: each is read again after about updateSettle, and repeated up to maxUpdates times.
+const (
+	updateSettle = 200 * time.Millisecond
+	maxUpdates   = 8
+)
+
+// UpdateStream applies a change to the configuration of a stream, which was read before, until nothing is to change.
+func UpdateStream(ctx context.Context, js jetstream.JetStream, s jetstream.Stream,
+	change func(*jetstream.StreamConfig)) error {
+	for updates := 0; ; updates++ {
+		c := s.CachedInfo().Config
+		if change(&c); reflect.DeepEqual(c, s.CachedInfo().Config) {
+			return nil
+		}
+		if updates == maxUpdates {
+			return fmt.Errorf("after %d updates it is still not as requested: other processes change it; try again later",
+				updates)
+		}
+		if _, err := js.UpdateStream(ctx, c); err != nil {
+			return err
+		}
+		Sleep(ctx, updateSettle/2+rand.N(updateSettle))
+		var err error
+		if s, err = AwaitStream(ctx, js, c.Name); err != nil {
+			return err
+		}
+	}
 }
 
 // FindStream returns a stream, nil if it does not exist. A cluster does not answer a request about a stream that it is

@@ -142,12 +142,13 @@ func addSubjects(ctx context.Context, js jetstream.JetStream, plan *Plan) error 
 	if err != nil {
 		return natsx.ExplainAPIError(err)
 	}
-	c := have.CachedInfo().Config
-	c.Subjects = plan.Subjects
-	if plan.Transform != nil {
-		c.SubjectTransform = plan.Transform
-	}
-	if _, err := js.UpdateStream(ctx, c); err != nil {
+	err = natsx.UpdateStream(ctx, js, have, func(c *jetstream.StreamConfig) {
+		c.Subjects = with(c.Subjects, plan.Subjects...)
+		if plan.Transform != nil {
+			c.SubjectTransform = plan.Transform
+		}
+	})
+	if err != nil {
 		return fmt.Errorf("adding to the subjects of stream %s, so that it takes %v: %w", plan.Name, plan.Subjects, err)
 	}
 	return nil
@@ -159,12 +160,13 @@ func raiseReplicas(ctx context.Context, js jetstream.JetStream, plan *Plan, repl
 		if err != nil {
 			return natsx.ExplainAPIError(err)
 		}
-		if have == nil || have.CachedInfo().Config.Replicas >= replicas {
+		if have == nil {
 			continue
 		}
-		c := have.CachedInfo().Config
-		c.Replicas = replicas
-		if _, err := js.UpdateStream(ctx, c); err != nil {
+		err = natsx.UpdateStream(ctx, js, have, func(c *jetstream.StreamConfig) {
+			c.Replicas = max(c.Replicas, replicas)
+		})
+		if err != nil {
 			return fmt.Errorf("raising stream %s to %s: %w; the cluster must have as many servers with JetStream", name,
 				replicasText(replicas), err)
 		}

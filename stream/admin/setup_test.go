@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -196,6 +198,52 @@ func TestSetupAgain(t *testing.T) {
 		if got := fmt.Sprint(one.CachedInfo().Config.Subjects); got != want {
 			t.Errorf("stream %s takes %s, want %s", name, got, want)
 		}
+	}
+}
+
+// simultaneous is JetStream of one of several processes that update a stream after all of them have read it.
+type simultaneous struct {
+	jetstream.JetStream
+	haveRead *sync.WaitGroup
+	once     sync.Once
+}
+
+func (s *simultaneous) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	s.once.Do(func() {
+		s.haveRead.Done()
+		s.haveRead.Wait()
+	})
+	return s.JetStream.UpdateStream(ctx, c)
+}
+
+// TestSetupsTogether: no setup removes the subject that another adds to the same stream concurrently.
+func TestSetupsTogether(t *testing.T) {
+	t.Parallel()
+	js := natstest.New(t).JS
+	if _, err := Setup(t.Context(), js, []spec.Pipeline{piped("a", "IN", "new.a", "reduced.a")}, true); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"b", "c", "d"}
+	var haveRead, ended sync.WaitGroup
+	haveRead.Add(len(names))
+	for _, name := range names {
+		ended.Go(func() {
+			one := &simultaneous{JetStream: js, haveRead: &haveRead}
+			p := piped(name, "IN", "new."+name, "reduced.a")
+			p.Dead = "dead.a"
+			if _, err := Setup(t.Context(), one, []spec.Pipeline{p}, true); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ended.Wait()
+	s, err := js.Stream(t.Context(), "IN")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := slices.Sorted(slices.Values(s.CachedInfo().Config.Subjects)); fmt.Sprint(got) !=
+		"[new.a new.b new.c new.d]" {
+		t.Errorf("the stream takes %v", got)
 	}
 }
 

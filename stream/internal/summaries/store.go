@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -39,29 +38,17 @@ func Ensure(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfi
 			have, err = natsx.AwaitStream(ctx, js, c.Name) // another process may have created it, with other sources
 		}
 	}
-	for updates := 0; err == nil; updates++ {
-		now := have.CachedInfo().Config
-		sources, bytes := len(now.Sources), now.MaxBytes
-		for _, source := range c.Sources {
-			if !hasSource(&now, source.External.APIPrefix) {
-				now.Sources = append(now.Sources, source)
+	if err == nil {
+		err = natsx.UpdateStream(ctx, js, have, func(now *jetstream.StreamConfig) {
+			for _, source := range c.Sources {
+				if !hasSource(now, source.External.APIPrefix) {
+					now.Sources = append(now.Sources, source)
+				}
 			}
-		}
-		if resizes {
-			now.MaxBytes = c.MaxBytes
-		}
-		if len(now.Sources) == sources && now.MaxBytes == bytes {
-			return nil
-		}
-		if updates == maxUpdates {
-			err = fmt.Errorf("after %d updates it is still not as requested: other processes change it; try again later",
-				updates)
-			break
-		}
-		if _, err = js.UpdateStream(ctx, now); err == nil {
-			natsx.Sleep(ctx, updateSettle/2+rand.N(updateSettle))
-			have, err = natsx.AwaitStream(ctx, js, c.Name)
-		}
+			if resizes {
+				now.MaxBytes = c.MaxBytes
+			}
+		})
 	}
 	if err != nil && c.MaxBytes > 0 {
 		err = fmt.Errorf("it keeps up to %d MiB (nats.edge_bytes): %w", c.MaxBytes>>20, err)
@@ -71,13 +58,6 @@ func Ensure(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfi
 	}
 	return err
 }
-
-// A server updates a stream whatever its configuration was before. So a process that has read the old one may overwrite
-// an update: each is read again after about updateSettle, and repeated up to maxUpdates times.
-const (
-	updateSettle = 200 * time.Millisecond
-	maxUpdates   = 8
-)
 
 // open opens a stream, after Ensure.
 func open(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, root string, replicas int) (store,
