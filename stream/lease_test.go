@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/stream/registry"
@@ -196,6 +197,24 @@ func TestRoles(t *testing.T) {
 		bad(&p)
 		if _, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{p}}); err == nil {
 			t.Errorf("%+v is taken", p)
+		}
+	}
+}
+
+// TestRoleTransformOnCoreNATS: role transform learns nothing on core NATS either.
+func TestRoleTransformOnCoreNATS(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := holdingPipeline()
+	p.Stream, p.Subject, p.Role, p.Models.Directory = "", "core.x", RoleTransform, t.TempDir()
+	r := s.replica(p)
+	s.until("it subscribes", func() bool {
+		found, err := s.server.Subsz(&server.SubszOptions{Subscriptions: true, Test: p.Subject})
+		return err == nil && found.Total > 0
+	})
+	for _, running := range r.running {
+		if running.training.Feed != nil {
+			t.Error("messages are queued to be learned")
 		}
 	}
 }

@@ -205,7 +205,7 @@ func (p *pipeline) serve(ctx, severed context.Context) error {
 		defer s.Stop()
 	}
 	if p.Input == nil {
-		if p.Running.Learns() {
+		if p.training.Learns() {
 			p.training.OpenFeed()
 			wg.Go(func() { p.training.Run(ctx) })
 		}
