@@ -190,3 +190,31 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 		t.Errorf("%d subscriptions, and %d are asked for", most, all)
 	}
 }
+
+// TestDroppedLabelsAreCounted: late labels on core NATS that arrive faster than they are learned wait within a limit,
+// and those beyond it are counted.
+func TestDroppedLabelsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := basicPipeline()
+	p.Stream, p.Models.None, p.InFlight, p.Labels, p.Stage.Spec.Key = "", true, 1<<20, "labels.x", "key"
+	r := startReplica(t, s.Connect(), p)
+	s.AwaitSubscriber("labels.x")
+	const n = 100
+	rows := drawRows(1, 20_000, 3)
+	labels := arrowMessage(t, column{"label", rows.label}, column{"key", rows.key})
+	nc := s.Connect()
+	for range n {
+		if err := nc.Publish("labels.x", labels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dropped := func() int { return int(r.counter("embedd_dropped_messages_total", "path=learn")) }
+	natstest.Await(t, "all are learned or counted as dropped", func() bool {
+		return dropped()+int(r.counter("embedd_label_messages_total", "result=learned")) == n
+	})
+	if dropped() == 0 {
+		t.Fatalf("%d messages of %d bytes wait in %d bytes", n, len(labels), p.InFlight)
+	}
+	natstest.Await(t, "the log says so", func() bool { return r.Log.has("late labels are dropped") })
+}

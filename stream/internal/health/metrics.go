@@ -65,8 +65,8 @@ var (
 		starts: each("out", "dead", "skip", "pass")})
 	Dropped = define(Metric{name: "embedd_dropped_messages_total", labels: []string{"path"},
 		help: "Messages dropped: on core NATS from a full queue, or by the client before it (both paths); from the " +
-			"training queue where the input can be read only once, or deleted from the input stream before training read " +
-			"them (path learn).",
+			"training queue where the input can be read only once, late labels that arrive too fast on core NATS, or deleted " +
+			"from the input stream before training read them (path learn).",
 		starts: each(PathAnswer, PathLearn)})
 	ReadMessages = define(Metric{name: "embedd_read_messages_total", labels: []string{"path"},
 		help:   "Messages read from the input stream, to answer them (path answer) or for training (path learn).",

@@ -24,11 +24,33 @@ type coreNATS struct {
 	queue   atomic.Pointer[bytequeue.Queue[*input]] // nil until run
 	dropped int                                     // messages; used by the callback of the subscription
 
-	sub           atomic.Pointer[nats.Subscription] // nil until run
-	mu            sync.Mutex
-	clientDropped int // messages that the client had dropped when they were last counted
+	inputs, labels clientDrops
 
-	droppedLog, lostLog, clientLog ratelog.Limiter
+	droppedLog, lostLog, clientLog, labelsLog ratelog.Limiter
+}
+
+// clientDrops counts the messages of a subscription that the client dropped, because they arrived faster than the
+// callback was called.
+type clientDrops struct {
+	sub     atomic.Pointer[nats.Subscription] // nil: none
+	mu      sync.Mutex
+	counted int
+}
+
+// count returns how many were dropped since the last call, and how many in total.
+func (d *clientDrops) count() (recent, total int) {
+	sub := d.sub.Load()
+	if sub == nil {
+		return 0, 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	total, err := sub.Dropped()
+	if err != nil { // the subscription has ended
+		return 0, 0
+	}
+	recent, d.counted = total-d.counted, total
+	return recent, total
 }
 
 // flushTimeout bounds each flush of the connection when the relay stops.
@@ -46,6 +68,7 @@ func (c *coreNATS) run(ctx, severed context.Context) error {
 			return err
 		}
 		defer labels.Unsubscribe()
+		c.labels.sub.Store(labels)
 	}
 	sub, err := c.Conn.Subscribe(c.Subject, c.receive)
 	if err != nil {
@@ -56,7 +79,7 @@ func (c *coreNATS) run(ctx, severed context.Context) error {
 	if err := sub.SetPendingLimits(-1, int(c.InFlight)); err != nil {
 		return err
 	}
-	c.sub.Store(sub)
+	c.inputs.sub.Store(sub)
 	work, stop := context.WithCancel(context.Background()) // ends when the drain takes too long
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(c.drainTimeout, stop) })()
@@ -117,25 +140,21 @@ func (c *coreNATS) receive(msg *nats.Msg) {
 		"model is live yet", "limits.in_flight", c.InFlight, "dropped", c.dropped)
 }
 
-// countDropped counts the messages that the client dropped, because they arrived faster than the callback was called.
+// countDropped counts the messages that the client dropped.
 func (c *coreNATS) countDropped() {
-	sub := c.sub.Load()
-	if sub == nil {
-		return
+	if recent, total := c.inputs.count(); recent > 0 {
+		c.Series.Add(health.Dropped, float64(recent), health.PathAnswer)
+		if c.training.Feed != nil {
+			c.Series.Add(health.Dropped, float64(recent), health.PathLearn)
+		}
+		c.clientLog.Warn(c.Log, "messages are dropped by the client: they arrive faster than they are received",
+			"limits.in_flight", c.InFlight, "dropped", total)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, err := sub.Dropped()
-	if err != nil || n <= c.clientDropped { // the subscription has ended, or nothing is new
-		return
+	if recent, total := c.labels.count(); recent > 0 {
+		c.Series.Add(health.Dropped, float64(recent), health.PathLearn)
+		c.labelsLog.Warn(c.Log, "late labels are dropped by the client: they arrive faster than they are learned; send "+
+			"them more slowly, or raise limits.in_flight", "limits.in_flight", c.InFlight, "dropped", total)
 	}
-	c.Series.Add(health.Dropped, float64(n-c.clientDropped), health.PathAnswer)
-	if c.training.Feed != nil {
-		c.Series.Add(health.Dropped, float64(n-c.clientDropped), health.PathLearn)
-	}
-	c.clientDropped = n
-	c.clientLog.Warn(c.Log, "messages are dropped by the client: they arrive faster than they are received",
-		"limits.in_flight", c.InFlight, "dropped", n)
 }
 
 // reportLost counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.

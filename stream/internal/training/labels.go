@@ -162,13 +162,22 @@ func (l *labelReader) open(ctx context.Context, next *uint64) (*natsx.Reader, er
 	return l.openCursorOf(ctx, l.stream, "labels", config)
 }
 
-// SubscribeLabels reads labels on core NATS: those that are published while there is no subscription are lost.
+// SubscribeLabels reads labels on core NATS: those that are published while there is no subscription are lost. The
+// client drops what exceeds a quarter of InFlight, as the feed does, or one message of the server's maximum payload.
 func (p *Path) SubscribeLabels(ctx context.Context) (*nats.Subscription, error) {
-	return p.Conn.Subscribe(p.Labels, func(msg *nats.Msg) {
+	sub, err := p.Conn.Subscribe(p.Labels, func(msg *nats.Msg) {
 		m := scope.ReceivedCore(msg)
 		p.labels.learn(ctx, &m)
 	})
+	if err != nil {
+		return nil, err
+	}
+	bytes := max(p.InFlight/4, p.Conn.MaxPayload())
+	return sub, sub.SetPendingLimits(int(bytes/pendingOverhead), int(bytes))
 }
+
+// pendingOverhead is what a message that waits in the client takes in memory in addition to its data and headers.
+const pendingOverhead = 256
 
 // learn learns one message of labels. One that cannot be read becomes a dead letter.
 func (l *labelReader) learn(ctx context.Context, received *scope.Message) {
