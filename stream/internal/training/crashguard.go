@@ -52,6 +52,7 @@ type guardNote struct {
 // guardRecord is what is known of the starts of processes with one role.
 type guardRecord struct {
 	Starts int    `json:"starts"`          // consecutive ones that did not reach the end
+	Last   string `json:"last,omitempty"`  // the Instance that started last
 	From   uint64 `json:"from,omitempty"`  // the block that began last
 	To     uint64 `json:"to,omitempty"`    //
 	Alone  uint64 `json:"alone,omitempty"` // the message that was learned alone last
@@ -84,7 +85,7 @@ func newCrashGuard(ctx context.Context, p *Path, isStandby bool) *crashGuard {
 	input, err := p.JS.Stream(ctx, p.Stream)
 	if err == nil {
 		c.goal = input.CachedInfo().State.LastSeq
-		err = c.write(ctx, func(n *guardNote) { n.Starts++ })
+		err = c.write(ctx, func(n *guardNote) { n.Starts, n.Last = n.Starts+1, c.Instance })
 	}
 	if err != nil {
 		p.Log.Debug("the start of learning cannot be recorded; a message that crashes the process would not be identified",
@@ -217,9 +218,16 @@ func (c *crashGuard) markCaughtUp(ctx context.Context, isAtEnd bool) {
 	c.isAtEnd = c.reset(ctx)
 }
 
-// reset notes that learning is in order: the counts of crashes begin again, and quarantined messages stay.
+// reset notes that learning is in order: the counts of crashes begin again, and quarantined messages stay. If another
+// replica has started since then, the record is about that one, except for the start of this one.
 func (c *crashGuard) reset(ctx context.Context) bool {
-	err := c.write(ctx, func(n *guardNote) { n.guardRecord = guardRecord{} })
+	err := c.write(ctx, func(n *guardNote) {
+		if n.Last == c.Instance {
+			n.guardRecord = guardRecord{}
+		} else {
+			n.Starts = max(n.Starts-1, 0)
+		}
+	})
 	if err != nil {
 		c.Log.Debug("it cannot be recorded that learning did not crash", "error", err)
 	}

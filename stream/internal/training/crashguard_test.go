@@ -140,6 +140,33 @@ func TestStandbyKeepsTheRecord(t *testing.T) {
 	}
 }
 
+// TestFormerTrainerKeepsTheRecord: a former trainer whose turn ends in order, or which reaches the end, removes its own
+// start from the record, and not the crashes of the replica that has become the trainer.
+func TestFormerTrainerKeepsTheRecord(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.publish(10)
+	former, next := s.open(), s.open()
+	former.Instance, next.Instance = "former", "next"
+	for name, end := range map[string]func(*crashGuard){
+		"its turn ends":      func(c *crashGuard) { c.close(t.Context()) },
+		"it reaches the end": func(c *crashGuard) { c.markCaughtUp(t.Context(), true) },
+	} {
+		c := newCrashGuard(t.Context(), former, false)
+		if _, _, lives := life(t, next, 10, func(seq uint64, _ int) bool { return seq == 7 }); lives {
+			t.Fatal("the new trainer did not crash")
+		}
+		end(c)
+		c = newCrashGuard(t.Context(), next, false)
+		if c.note.Starts != 2 {
+			t.Errorf("%s: %d starts are counted after one crash, want 2", name, c.note.Starts)
+		}
+		if c.close(t.Context()); c.note.guardRecord != (guardRecord{}) {
+			t.Errorf("%s: the new trainer leaves %+v", name, c.note.guardRecord)
+		}
+	}
+}
+
 // TestQuarantineOfARecreatedStream: quarantined sequence numbers are those of one stream.
 func TestQuarantineOfARecreatedStream(t *testing.T) {
 	t.Parallel()
