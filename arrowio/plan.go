@@ -326,7 +326,7 @@ func (p *plan) matching(glob string) (fields []int) {
 			slices.Contains(indexes, name)) {
 			continue
 		}
-		fields = append(fields, i)
+		fields = append(fields, p.find(name)) // another column may have the name, and be no number
 	}
 	return fields
 }
