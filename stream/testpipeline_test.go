@@ -75,10 +75,11 @@ func (s *site) runPipeline(change func(*Pipeline), teach func(*testPipeline, *tr
 	wg.Go(func() { q.training.Read(ctx, take) })
 	stop := q.observer.Start(ctx)
 	wg.Go(func() { _ = q.relay.Serve(ctx, context.Background()) })
-	q.replica.Start(ctx, &wg)
+	stopReplica := q.replica.Start(ctx, &wg)
 	q.end = sync.OnceFunc(func() {
 		cancel()
 		stop()
+		stopReplica() // waits for the attempts of leases, which close must not run beside
 		wg.Wait()
 		if n := e.activity.Processing(); n != 0 {
 			s.Errorf("%d inputs wait indefinitely, as far as training knows", n)
