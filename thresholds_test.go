@@ -73,9 +73,9 @@ var notThresholds = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`arrowio/file (?:prefixBytes|footerTail|blockBytes|dayMillis|(?:schemaOf|frameWriter\.buildFooter)\.\w+|` +
 		`int96Time\.(?:unixEpoch|day))`,
 	`model/onnx (?:float32Type|float64Type|int64Type|irVersion|opset|attribute\.encode\.\w+|metadata\.field)`,
-	// Bits of a float64, and of eight digits in a word.
+	// Bit masks: of a float64, and of eight decimal digits in 64 bits.
 	`arrowio/internal/number (?:readDigits|scaled)\.\w+`,
-	// Names of sets of instructions, and a number that stands for a suffix that has none.
+	// Names of instruction sets, and the number of the live model among the candidates.
 	`model/internal/tile (?:portable|neon|avx2)`, `internal/stage/policy liveModel`,
 	// Constants of programs that generate assembly, and of code for tests.
 	`model/internal/(?:tile/gen|product/asm)(?:/neon)? \S+`,

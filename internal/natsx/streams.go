@@ -28,14 +28,15 @@ func CreateStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 	return err
 }
 
-// A server updates a stream whatever its configuration was before. So a process that has read the old one may overwrite
-// an update: each is read again after about updateSettle, and repeated up to maxUpdates times.
+// JetStream has no compare-and-set for the configuration of a stream, so another process may overwrite an update. The
+// stream is read again about updateSettle after each update, which is repeated up to maxUpdates times.
 const (
 	updateSettle = 200 * time.Millisecond
 	maxUpdates   = 8
 )
 
-// UpdateStream applies a change to the configuration of a stream, which was read before, until nothing is to change.
+// UpdateStream changes the configuration of a stream, and repeats that until the server has the change. change must
+// leave a configuration that has it as it is.
 func UpdateStream(ctx context.Context, js jetstream.JetStream, s jetstream.Stream,
 	change func(*jetstream.StreamConfig)) error {
 	for updates := 0; ; updates++ {

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -201,21 +200,6 @@ func TestSetupAgain(t *testing.T) {
 	}
 }
 
-// simultaneous is JetStream of one of several processes that update a stream after all of them have read it.
-type simultaneous struct {
-	jetstream.JetStream
-	haveRead *sync.WaitGroup
-	once     sync.Once
-}
-
-func (s *simultaneous) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
-	s.once.Do(func() {
-		s.haveRead.Done()
-		s.haveRead.Wait()
-	})
-	return s.JetStream.UpdateStream(ctx, c)
-}
-
 // TestSetupsTogether: no setup removes the subject that another adds to the same stream concurrently.
 func TestSetupsTogether(t *testing.T) {
 	t.Parallel()
@@ -224,14 +208,13 @@ func TestSetupsTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := []string{"b", "c", "d"}
-	var haveRead, ended sync.WaitGroup
-	haveRead.Add(len(names))
-	for _, name := range names {
+	processes := natstest.Simultaneous(js, len(names))
+	var ended sync.WaitGroup
+	for i, name := range names {
 		ended.Go(func() {
-			one := &simultaneous{JetStream: js, haveRead: &haveRead}
 			p := piped(name, "IN", "new."+name, "reduced.a")
 			p.Dead = "dead.a"
-			if _, err := Setup(t.Context(), one, []spec.Pipeline{p}, true); err != nil {
+			if _, err := Setup(t.Context(), processes[i], []spec.Pipeline{p}, true); err != nil {
 				t.Error(err)
 			}
 		})

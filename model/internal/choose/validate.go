@@ -52,7 +52,7 @@ const maxKept = 32 << 20
 // keptBytes is the memory of the intermediates of a fit: two matrices of m columns.
 func keptBytes(m int) int { return 16 * m * m }
 
-// keep keeps the intermediates of a fit for variants of the candidate.
+// keep stores the intermediates of a fit, which variants of the candidate reuse.
 func (v *validator) keep(at fitKey, t *frame.Task) {
 	if !v.blends || !at.isBlendable() || (len(v.kept)+1)*keptBytes(t.M) > maxKept {
 		return // it has no variants, or there is no room

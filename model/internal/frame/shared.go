@@ -36,7 +36,7 @@ func ScratchOf(t *Task) *Scratch {
 	return t.shared.scratch
 }
 
-// Grown is n numbers of a buffer, whatever they were before. It replaces a buffer that is too short.
+// Grown returns the first n numbers of a buffer, with undefined values. It replaces a buffer that is too short.
 func Grown(buffer *[]float64, n int) []float64 {
 	if cap(*buffer) < n {
 		*buffer = make([]float64, n)

@@ -199,21 +199,6 @@ func TestHubsCreateTogether(t *testing.T) {
 	}
 }
 
-// simultaneous is JetStream of one of several processes that update a stream after all of them have read it.
-type simultaneous struct {
-	jetstream.JetStream
-	haveRead *sync.WaitGroup
-	once     sync.Once
-}
-
-func (s *simultaneous) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
-	s.once.Do(func() {
-		s.haveRead.Done()
-		s.haveRead.Wait()
-	})
-	return s.JetStream.UpdateStream(ctx, c)
-}
-
 // TestHubsUpdateTogether: no update of the hub's stream removes the source that another process adds concurrently.
 func TestHubsUpdateTogether(t *testing.T) {
 	t.Parallel()
@@ -222,12 +207,11 @@ func TestHubsUpdateTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	edges := []string{"a", "b", "c"}
-	var haveRead, ended sync.WaitGroup
-	haveRead.Add(len(edges))
+	processes := natstest.Simultaneous(js, len(edges))
+	var ended sync.WaitGroup
 	for i := range edges {
 		ended.Go(func() {
-			one := &simultaneous{JetStream: js, haveRead: &haveRead}
-			if err := Ensure(t.Context(), one, HubConfig(edges[i:i+1], 1<<20), 1, false); err != nil {
+			if err := Ensure(t.Context(), processes[i], HubConfig(edges[i:i+1], 1<<20), 1, false); err != nil {
 				t.Error(err)
 			}
 		})
