@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -31,6 +32,9 @@ const (
 	metadataPipeline = "embedd_pipeline"
 	metadataSubject  = "embedd_subject"
 )
+
+// errConsumerSilent means that the server did not answer about a consumer just after it had answered about its stream.
+var errConsumerSilent = errors.New("the server does not answer about the consumer")
 
 // bind binds the durable consumer of a source, or creates it. It also returns the creation time of the stream, since a
 // stream that was created again under the same name is another (Invariant 2). It updates only those settings of an
@@ -82,6 +86,8 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 			}
 			return input.UpdateConsumer(ctx, next)
 		})
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("%w: %w", errConsumerSilent, err)
 	}
 	if natsx.HasErrorCode(err, natsx.ErrCodeMaxConsumers) {
 		return nil, time.Time{}, needs.ConsumerFault(c.Stream, input.CachedInfo().State.Consumers)

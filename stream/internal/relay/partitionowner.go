@@ -73,6 +73,7 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 	}()
 	o.Log.Debug("this replica owns a partition", "partition", q, "term", tenure.Term)
 	var end bookmark
+	var silent time.Time // since when the server has not answered about the consumer
 	isAnswered := true
 	for attempt := 0; ctx.Err() == nil; {
 		turn, stop := context.WithCancel(ctx)
@@ -86,6 +87,10 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 		isAnswered = o.inFlight.awaitNone(o.work, s)
 		if s.aborted.Load() { // until the partition is released, the consumer shows what is not answered
 			o.gate.wait(ctx, anyReason)
+		}
+		if silent = silentSince(silent, err); !silent.IsZero() && time.Since(silent) >= MaxConsumerSilence {
+			o.removeSilentConsumer(ctx, q, s)
+			silent = time.Time{}
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -105,6 +110,38 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 	if isAnswered && end.Holder != "" && l.Tenure() == tenure {
 		o.endCleanly(q, end)
 	}
+}
+
+// MaxConsumerSilence is how long the server may not answer about the consumer of a partition, while it does about the
+// stream, before the consumer is created again. An election takes seconds, but in a cluster that was partitioned a
+// consumer can stay without a leader until it is deleted. Tests shorten it.
+var MaxConsumerSilence = time.Minute
+
+// silentSince is since when all attempts have ended with errConsumerSilent, given that before the last one; zero if the
+// last one did not.
+func silentSince(before time.Time, err error) time.Time {
+	switch {
+	case !errors.Is(err, errConsumerSilent):
+		return time.Time{}
+	case before.IsZero():
+		return time.Now()
+	}
+	return before
+}
+
+// removeSilentConsumer deletes the consumer of a partition. The next attempt creates it again where its bookmark is, so
+// that the messages from there on are delivered again; those with an answer are not answered twice. The server may
+// delete it without a response, which only a leader of the consumer would send.
+func (o *partitionOwner) removeSilentConsumer(ctx context.Context, q needs.Partition, s *source) {
+	if !s.isOwned() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, natsx.HedgeWait)
+	defer cancel()
+	err := o.JS.DeleteConsumer(ctx, o.Stream, s.durable)
+	o.Log.Warn("the server answers about the stream, but not about the consumer of a partition, which probably has no "+
+		"leader; the consumer is created again", "stream", o.Stream, "partition", q, "consumer", s.durable,
+		"silence", MaxConsumerSilence, "error", err)
 }
 
 // endCleanly stores that everything that was pulled of a partition is answered.
