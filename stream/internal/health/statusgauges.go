@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -229,13 +228,9 @@ var statusGaugeTable = []statusGauge{
 		func(s spec.Status) []sample { return one(boolean(s.TrainingStopped)) }},
 	{describe("embedd_training_backlog_rows", "Labelled rows in the training queue."),
 		ofStage(func(s plugin.Status) []sample { return one(float64(s.Backlog)) })},
-	{describe("embedd_training_newest_row_timestamp_seconds", "Time of the newest labelled row that was learned. Where "+
-		"labelled rows arrive, time() minus this is how far training is behind."),
+	{describe("embedd_training_newest_row_timestamp_seconds", "Time of the newest labelled row that was learned; "+
+		"time() minus this is its age, and where labelled rows arrive, how far training is behind."),
 		ofStage(func(s plugin.Status) []sample { return when(!s.Newest.IsZero(), float64(s.Newest.UnixNano())/1e9) })},
-	{describe("embedd_newest_row_learned_seconds", "Age of the newest labelled row that was learned."),
-		ofStage(func(s plugin.Status) []sample {
-			return when(!s.Newest.IsZero(), max(time.Since(s.Newest).Seconds(), 0))
-		})},
 	{describe("embedd_training_skipped_rows_total",
 		"Labelled rows that were not used for training, by reason: queue_full (they arrived too fast), class_limit "+
 			"(limits.classes was reached), outlier (many extreme values, or one beyond 1e140).", "reason"),
