@@ -22,9 +22,6 @@ var ErrConflict = errors.New("the key was changed by another client")
 // writerHeader marks an entry that a Bucket wrote, writer is its value.
 const writerHeader, writer = "KV-Writer", "embedd"
 
-// maxConflicts is how often Modify starts again after a conflict.
-const maxConflicts = 100
-
 // Bucket is a key-value bucket that is read at the leader of its stream: jetstream.KeyValue reads at any replica, which
 // may not have the last write yet. Writes compare the revision of the key, and only such writes count (see isOwn).
 type Bucket struct {
@@ -347,42 +344,21 @@ func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// Modify replaces the value of a key by compare-and-set: change gets the stored value, nil if there is none, and
-// returns the new one, nil to delete the key. It is called again after a conflict. Modify returns what is stored then.
-//
-// A write that the server did not confirm is read back, since it may be stored.
+// Modify replaces the value of a key, as the function Modify does. change gets the stored value, nil if there is none,
+// and returns the new one, nil to delete the key.
 func (b *Bucket) Modify(ctx context.Context, key string, change func(old []byte) ([]byte, error)) ([]byte, error) {
-	for attempt := 0; ; attempt++ {
-		old, revision, err := b.Get(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		value, err := change(old)
-		if err != nil || bytes.Equal(old, value) && (old == nil) == (value == nil) {
-			return old, err
-		}
+	read := func(ctx context.Context) ([]byte, uint64, error) { return b.Get(ctx, key) }
+	write := func(ctx context.Context, value []byte, revision uint64) (next uint64, err error) {
 		if value == nil {
 			err = b.Delete(ctx, key, revision)
 		} else {
-			_, err = b.Update(ctx, key, value, revision)
+			next, err = b.Update(ctx, key, value, revision)
 		}
-		if err != nil && !errors.Is(err, ErrConflict) {
-			stored, now, errRead := b.Get(ctx, key)
-			if errRead != nil || now == revision {
-				return nil, err
-			}
-			if err = ErrConflict; bytes.Equal(stored, value) {
-				err = nil
-			}
+		if err != nil {
+			err = fmt.Errorf("changing key %s of bucket %s: %w", key, b.Name(), err)
 		}
-		if err == nil {
-			return value, nil
-		}
-		if attempt == maxConflicts {
-			return nil, fmt.Errorf("changing key %s of bucket %s: %w", key, b.Name(), err)
-		}
-		if attempt > 2 && !Sleep(ctx, jitter(10*time.Millisecond)) {
-			return nil, ctx.Err()
-		}
+		return next, err
 	}
+	stored, _, err := Modify(ctx, read, write, func(old []byte, _ uint64) ([]byte, error) { return change(old) })
+	return stored, err
 }

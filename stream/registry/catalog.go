@@ -1,14 +1,12 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
 )
@@ -33,19 +31,32 @@ func (c *catalog) Pointer(ctx context.Context) (*Pointer, error) {
 
 // read returns the pointer and its revision, also with ErrNewer. It rebuilds a pointer that cannot be read, in memory.
 func (c *catalog) read(ctx context.Context) (*Pointer, uint64, error) {
-	value, revision, err := c.store.load(ctx, c.pipeline)
+	value, revision, err := c.load(ctx)
 	if err != nil {
+		return nil, 0, err
+	}
+	p, err := c.decode(ctx, value, revision)
+	return p, revision, err
+}
+
+// load reads the stored pointer.
+func (c *catalog) load(ctx context.Context) (value []byte, revision uint64, err error) {
+	if value, revision, err = c.store.load(ctx, c.pipeline); err != nil {
 		return nil, 0, fmt.Errorf("reading the pointer to the models of %s (%s): %w", c.pipeline, c.store, err)
 	}
+	return value, revision, nil
+}
+
+// decode decodes a stored pointer, or rebuilds one that cannot be decoded.
+func (c *catalog) decode(ctx context.Context, value []byte, revision uint64) (*Pointer, error) {
 	p, err := parse(value)
 	if errors.Is(err, ErrNewer) {
-		return nil, revision, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", c.pipeline, c.store,
-			revision, err)
+		return nil, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", c.pipeline, c.store, revision, err)
 	}
 	if err != nil || len(value) == 0 {
-		p, err = c.rebuild(ctx, err)
+		return c.rebuild(ctx, err)
 	}
-	return p, revision, err
+	return p, nil
 }
 
 // find reads the pointer, and finds a version that it lists.
@@ -67,65 +78,34 @@ func (c *catalog) versionIn(p *Pointer, version string) (*Version, error) {
 		p.names()))
 }
 
-// maxConflicts is how often a change is retried while other processes write the pointer.
-const maxConflicts = 20
-
-// update changes the pointer by compare-and-set, and returns what is stored then. After a conflict it calls change
-// again with the new pointer. If change returns errUnchanged, update writes nothing and succeeds.
-func (c *catalog) update(ctx context.Context, change func(*Pointer) error) (*Pointer, error) {
-	for attempt := 0; ; attempt++ {
-		p, revision, err := c.read(ctx)
+// update changes the pointer by compare-and-set, and returns what is stored then (see natsx.Modify). If change returns
+// errUnchanged, update writes nothing and succeeds.
+func (c *catalog) update(ctx context.Context, change func(*Pointer) error) (p *Pointer, err error) {
+	write := func(ctx context.Context, value []byte, revision uint64) (uint64, error) {
+		next, err := c.store.compareAndSet(ctx, c.pipeline, value, revision)
 		if err != nil {
+			err = fmt.Errorf("moving the pointer to the models of %s (%s): %w", c.pipeline, c.store, err)
+		}
+		return next, err
+	}
+	_, revision, err := natsx.Modify(ctx, c.load, write, func(value []byte, revision uint64) ([]byte, error) {
+		if p, err = c.decode(ctx, value, revision); err != nil {
 			return nil, err
 		}
-		if err := change(p); errors.Is(err, errUnchanged) {
-			return p, nil
-		} else if err != nil {
+		if err := change(p); err != nil {
 			return nil, err
 		}
 		p.Replaces = revision
-		value, err := c.encode(p)
-		if err != nil {
-			return nil, err
-		}
-		revision, err = c.write(ctx, value, revision)
-		if err == nil {
-			c.revision.Store(revision)
-			return p, nil
-		}
-		if !errors.Is(err, natsx.ErrConflict) || attempt == maxConflicts {
-			return nil, fmt.Errorf("moving the pointer to the models of %s (%s): %w", c.pipeline, c.store, err)
-		}
+		return c.encode(p)
+	})
+	switch {
+	case errors.Is(err, errUnchanged):
+		return p, nil
+	case err != nil:
+		return nil, err
 	}
-}
-
-const (
-	// maxRewrites is how often a write that was not confirmed is looked up and repeated.
-	maxRewrites = 4
-	// writeWait is how long a confirmation is waited for: one that is lost with a connection never comes.
-	writeWait = 5 * time.Second
-)
-
-// write writes the pointer if its revision is still the given one; else the error is ErrConflict. A write that was not
-// confirmed may be stored, and would conflict with itself when it is repeated: write reads the pointer before.
-func (c *catalog) write(ctx context.Context, value []byte, revision uint64) (uint64, error) {
-	for attempt := 0; ; attempt++ {
-		within, cancel := context.WithTimeout(ctx, writeWait)
-		written, err := c.store.compareAndSet(within, c.pipeline, value, revision)
-		cancel()
-		isConflict := errors.Is(err, natsx.ErrConflict) && attempt == 0
-		if err == nil || isConflict || attempt == maxRewrites || !natsx.Sleep(ctx, 20*time.Millisecond<<attempt) {
-			return written, err
-		}
-		stored, newest, errRead := c.store.load(ctx, c.pipeline)
-		if errRead != nil || newest == revision {
-			continue
-		}
-		if !bytes.Equal(stored, value) {
-			return 0, natsx.ErrConflict
-		}
-		return newest, nil
-	}
+	c.revision.Store(revision)
+	return p, nil
 }
 
 // encode encodes the pointer, without the checkpoint if it is too large for the server: a restart then reads more rows.

@@ -5,7 +5,6 @@ package configured
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -29,13 +28,14 @@ type Record struct {
 // Read returns the stored record and its revision; an empty record where there is none, or one that cannot be read.
 func Read(ctx context.Context, entry statestore.Entry) (r Record, revision uint64, err error) {
 	text, revision, err := entry.Read(ctx)
-	if err != nil || text == nil {
-		return r, revision, err
-	}
+	return parse(text), revision, err
+}
+
+func parse(text []byte) (r Record) {
 	if json.Unmarshal(text, &r) != nil || r.Version != recordVersion {
-		return Record{}, revision, nil // it is replaced: nothing but reports depend on it
+		return Record{} // it is replaced: nothing but reports depend on it
 	}
-	return r, revision, nil
+	return r
 }
 
 // Actual is what a pipeline works with, besides the record.
@@ -85,14 +85,11 @@ func isKept(p *spec.Pipeline, stored *arrowio.Contract) bool {
 }
 
 // Apply stores the configured values, except those that are not in effect, and returns all changes.
-func Apply(ctx context.Context, entry statestore.Entry, p *spec.Pipeline, a Actual) (Record, []spec.Change, error) {
-	for {
-		r, revision, err := Read(ctx, entry)
-		if err != nil {
-			return r, nil, fmt.Errorf("reading the configuration that is in effect: %w", err)
-		}
-		changes := Compare(p, r, a)
-		next := Record{recordVersion, make(map[string]string, len(p.Settings))}
+func Apply(ctx context.Context, entry statestore.Entry, p *spec.Pipeline, a Actual) (next Record,
+	changes []spec.Change, err error) {
+	_, _, err = natsx.Modify(ctx, entry.Read, entry.Write, func(old []byte, _ uint64) ([]byte, error) {
+		stored := parse(old)
+		changes, next = Compare(p, stored, a), Record{recordVersion, make(map[string]string, len(p.Settings))}
 		for _, s := range p.Settings {
 			next.Values[s.Key] = s.Value
 		}
@@ -101,18 +98,13 @@ func Apply(ctx context.Context, entry statestore.Entry, p *spec.Pipeline, a Actu
 				next.Values[c.Key] = c.Was
 			}
 		}
-		if maps.Equal(next.Values, r.Values) {
-			return r, changes, nil
+		if maps.Equal(next.Values, stored.Values) {
+			return old, nil
 		}
-		text, err := json.Marshal(next)
-		if err == nil {
-			err = entry.Write(ctx, text, revision)
-		}
-		if err == nil {
-			return next, changes, nil
-		}
-		if !errors.Is(err, natsx.ErrConflict) {
-			return r, changes, fmt.Errorf("storing the configuration that is in effect: %w", err)
-		}
+		return json.Marshal(next)
+	})
+	if err != nil {
+		err = fmt.Errorf("storing the configuration that is in effect: %w", err)
 	}
+	return next, changes, err
 }

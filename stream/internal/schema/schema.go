@@ -5,7 +5,6 @@ package schema
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -42,7 +41,14 @@ func (r Record) Elements() []string { return r.Contract.Elements() }
 // IsReset reports whether the schema was reset and the next one is being counted.
 func (r Record) IsReset() bool { return r.Generation > 1 && r.Contract == nil }
 
+// encode returns the record as it is stored.
+func (r Record) encode() ([]byte, error) { return json.Marshal(versioned{recordVersion, r}) }
+
+// parse parses a stored record; nil is none: generation 1 without a contract.
 func parse(text []byte) (r Record, err error) {
+	if text == nil {
+		return Record{Generation: 1}, nil
+	}
 	var in struct {
 		versioned
 		Contract json.RawMessage `json:"contract"`
@@ -79,7 +85,7 @@ func Directory(path, pipeline string) *Store {
 // cannot be read, the revision is returned with the error.
 func (s *Store) Read(ctx context.Context) (r Record, revision uint64, err error) {
 	text, revision, err := s.entry.Read(ctx)
-	if err != nil || text == nil {
+	if err != nil {
 		return Record{Generation: 1}, revision, err
 	}
 	r, err = parse(text)
@@ -88,54 +94,48 @@ func (s *Store) Read(ctx context.Context) (r Record, revision uint64, err error)
 
 // Write replaces the record with a revision. It fails with natsx.ErrConflict when that is not the newest.
 func (s *Store) Write(ctx context.Context, r Record, revision uint64) error {
-	text, err := json.Marshal(versioned{recordVersion, r})
-	if err != nil {
-		return err
+	text, err := r.encode()
+	if err == nil {
+		_, err = s.entry.Write(ctx, text, revision)
 	}
-	return s.entry.Write(ctx, text, revision)
+	return err
 }
 
 // Fix stores the contract that was counted, unless one of the same generation is stored: the first write wins. It
 // returns the contract that is stored. It fails with natsx.ErrConflict when the schema was reset since generation.
-func Fix(ctx context.Context, s *Store, generation uint64, counted *arrowio.Contract) (*arrowio.Contract, error) {
-	for {
-		r, revision, err := s.Read(ctx)
-		if err != nil {
-			return nil, err
-		}
+func Fix(ctx context.Context, s *Store, generation uint64, counted *arrowio.Contract) (fixed *arrowio.Contract,
+	err error) {
+	_, _, err = natsx.Modify(ctx, s.entry.Read, s.entry.Write, func(old []byte, _ uint64) ([]byte, error) {
+		r, err := parse(old)
 		switch {
+		case err != nil:
+			return nil, err
 		case r.Generation != generation:
 			return nil, natsx.ErrConflict
 		case r.Contract != nil:
-			return r.Contract, nil
+			fixed = r.Contract
+			return old, nil
 		}
-		r.Contract = counted
-		if err := s.Write(ctx, r, revision); err == nil {
-			return counted, nil
-		} else if !errors.Is(err, natsx.ErrConflict) {
-			return nil, err
-		}
+		fixed, r.Contract = counted, counted
+		return r.encode()
+	})
+	if err != nil {
+		return nil, err
 	}
+	return fixed, nil
 }
 
 // Replace begins a new generation, with a contract, or with none: then the messages after a sequence number of the
 // input stream, which was created at a time, are counted. It returns the record that it stored.
-func Replace(ctx context.Context, s *Store, contract *arrowio.Contract, after uint64, created time.Time) (
-	Record, error) {
-	for {
-		before, revision, err := s.Read(ctx)
-		if err != nil && revision == 0 {
-			return Record{}, err
-		}
+func Replace(ctx context.Context, s *Store, contract *arrowio.Contract, after uint64, created time.Time) (r Record,
+	err error) {
+	_, _, err = natsx.Modify(ctx, s.entry.Read, s.entry.Write, func(old []byte, revision uint64) ([]byte, error) {
+		before, err := parse(old)
 		if err != nil { // it cannot be read: no process has loaded it
 			before.Generation = revision
 		}
-		r := Record{Generation: before.Generation + 1, Contract: contract, After: after, Stream: created}
-		if err := s.Write(ctx, r, revision); err == nil {
-			r.IsStored = true
-			return r, nil
-		} else if !errors.Is(err, natsx.ErrConflict) {
-			return Record{}, err
-		}
-	}
+		r = Record{Generation: before.Generation + 1, Contract: contract, After: after, Stream: created, IsStored: true}
+		return r.encode()
+	})
+	return r, err
 }

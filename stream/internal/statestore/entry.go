@@ -15,8 +15,9 @@ import (
 type Entry interface {
 	// Read returns the value and its revision; nil where there is none.
 	Read(ctx context.Context) (value []byte, revision uint64, err error)
-	// Write replaces the value with a revision. It fails with natsx.ErrConflict when that is not the newest.
-	Write(ctx context.Context, value []byte, revision uint64) error
+	// Write replaces the value with a revision, and returns the next one. It fails with natsx.ErrConflict when the
+	// revision is not the newest.
+	Write(ctx context.Context, value []byte, revision uint64) (next uint64, err error)
 }
 
 // Key returns the entry of a key of the bucket.
@@ -31,9 +32,8 @@ func (e keyEntry) Read(ctx context.Context) ([]byte, uint64, error) {
 	return e.bucket.Get(ctx, e.key) // without a value the revision is that of a delete marker, or 0
 }
 
-func (e keyEntry) Write(ctx context.Context, value []byte, revision uint64) error {
-	_, err := e.bucket.Update(ctx, e.key, value, revision)
-	return err
+func (e keyEntry) Write(ctx context.Context, value []byte, revision uint64) (uint64, error) {
+	return e.bucket.Update(ctx, e.key, value, revision)
 }
 
 // File returns the entry of a file, for core NATS. The replicas are processes of one machine, and of two writes that
@@ -50,14 +50,19 @@ func (e fileEntry) Read(context.Context) ([]byte, uint64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	h := fnv.New64a() // equal content is the same revision
-	h.Write(value)
-	return value, max(h.Sum64(), 1), nil
+	return value, revisionOf(value), nil
 }
 
-func (e fileEntry) Write(ctx context.Context, value []byte, revision uint64) error {
+// revisionOf is a hash: equal content is the same revision.
+func revisionOf(value []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(value)
+	return max(h.Sum64(), 1)
+}
+
+func (e fileEntry) Write(ctx context.Context, value []byte, revision uint64) (uint64, error) {
 	if _, at, err := e.Read(ctx); err == nil && at != revision {
-		return natsx.ErrConflict
+		return 0, natsx.ErrConflict
 	}
-	return durable.WriteFile(string(e), value)
+	return revisionOf(value), durable.WriteFile(string(e), value)
 }
