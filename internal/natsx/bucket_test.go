@@ -122,7 +122,7 @@ func TestFollow(t *testing.T) {
 	read, isBroken := make(chan uint64, 1000), atomic.Bool{}
 	isBroken.Store(true)
 	follow := func(key string) Followed {
-		return Followed{key, func(ctx context.Context) (uint64, error) {
+		return Followed{Key: key, Read: func(ctx context.Context) (uint64, error) {
 			if key == "p.second" && isBroken.Load() {
 				return 0, errors.New("broken")
 			}
@@ -176,11 +176,11 @@ func TestFollowPolls(t *testing.T) {
 			b := newBucket(t, natstest.New(t).JS)
 			ctx := t.Context()
 			var read atomic.Uint64
-			defer b.Follow(ctx, "p", []Followed{{"p.first", func(ctx context.Context) (uint64, error) {
+			defer b.Follow(ctx, "p", []Followed{{Key: "p.first", Read: func(ctx context.Context) (uint64, error) {
 				_, revision, err := b.Get(ctx, "p.first")
 				read.Store(revision)
 				return revision, err
-			}}, {"p.second", func(context.Context) (uint64, error) { return 1, err }}})()
+			}}, {Key: "p.second", Read: func(context.Context) (uint64, error) { return 1, err }}})()
 			for revision := range uint64(2) { // the first poll reads all keys in any case
 				if _, err := b.Update(ctx, "p.first", []byte("v"), revision); err != nil {
 					t.Fatal(err)
@@ -216,7 +216,7 @@ func TestFollowRecreatedBucket(t *testing.T) {
 	b := create("before")
 	var reads atomic.Int64
 	var read atomic.Value
-	defer b.Follow(t.Context(), "p", []Followed{{"p.first", func(ctx context.Context) (uint64, error) {
+	defer b.Follow(t.Context(), "p", []Followed{{Key: "p.first", Read: func(ctx context.Context) (uint64, error) {
 		value, revision, err := b.Get(ctx, "p.first")
 		read.Store(string(value))
 		reads.Add(1)
@@ -354,8 +354,8 @@ func TestFollowersHaveNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range pipelines {
 		read := make(chan bool, 1)
-		defer b.Follow(t.Context(), fmt.Sprint("p", i), []Followed{{fmt.Sprintf("p%d.k", i),
-			func(context.Context) (uint64, error) {
+		defer b.Follow(t.Context(), fmt.Sprint("p", i), []Followed{{Key: fmt.Sprintf("p%d.k", i),
+			Read: func(context.Context) (uint64, error) {
 				select {
 				case read <- true:
 				default:

@@ -150,23 +150,51 @@ func (k *KeyWatch) Stop() {
 // AnnounceDelay is how long to wait before reading what was announced.
 func AnnounceDelay() time.Duration { return rand.N(announceJitter) }
 
-// Followed is a key that Follow reads. Read returns the revision that it has read.
-type Followed struct {
-	Key  string
-	Read func(context.Context) (uint64, error)
+// Follow reads keys of a pipeline with FollowKeys.
+func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (stop func()) {
+	return FollowKeys(ctx, Source{
+		State: b.state,
+		Watch: func(notify func(Change)) func() { return b.Watch(pipeline+".", notify).Stop },
+		Poll:  func() time.Duration { return jitter(KeyPoll) },
+	}, keys)
 }
 
-// Follow reads keys of a pipeline at once, and again whenever they may have changed, until ctx is done or stop: one
-// that was announced, and all after the connection was restored, or the bucket was written since it was asked last.
+// Source is what has keys that FollowKeys reads.
+type Source struct {
+	// State returns the state of the source at a time. It differs after each write.
+	State func(context.Context) (state SourceState, at time.Time, err error)
+	// Watch calls notify with announced changes until stop. notify does not block.
+	Watch func(notify func(Change)) (stop func())
+	// Poll returns how long to wait until the state is requested again.
+	Poll func() time.Duration
+}
+
+// SourceState is the state of a stream: its creation in nanoseconds since 1970, since the sequences of a recreated
+// stream begin again, and its last sequence.
+type SourceState struct {
+	Created int64
+	Last    uint64
+}
+
+// Followed is a key that FollowKeys reads. Read returns the revision that it has read. Unchanged, if not nil, is called
+// with a later time at which that was still stored.
+type Followed struct {
+	Key       string
+	Read      func(context.Context) (uint64, error)
+	Unchanged func(at time.Time)
+}
+
+// FollowKeys reads keys at once, and again whenever they may have changed, until ctx is done or stop: one that was
+// announced, and all after the connection was restored, or the source was written since its state was last requested.
 // After an error a key is read again, with growing pauses. Between two reads it uses no goroutine.
-func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (stop func()) {
-	f := &follower{bucket: b, keys: keys, pollAt: time.Now().Add(jitter(KeyPoll)), read: make([]uint64, len(keys)),
-		announced: make([]uint64, len(keys))}
+func FollowKeys(ctx context.Context, source Source, keys []Followed) (stop func()) {
+	f := &follower{source: source, keys: keys, read: make([]uint64, len(keys)), announced: make([]uint64, len(keys))}
 	f.task = task.Every(ctx, 0, f.step)
-	watch := b.Watch(pipeline+".", f.notify)
+	stopWatch := source.Watch(f.notify)
+	f.pollAt = time.Now().Add(source.Poll())
 	f.task.Now()
 	end := sync.OnceFunc(func() {
-		watch.Stop()
+		stopWatch()
 		f.task.Stop()
 	})
 	forget := context.AfterFunc(ctx, end)
@@ -176,15 +204,15 @@ func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (
 	}
 }
 
-// follower reads keys for Follow.
+// follower reads keys for FollowKeys.
 type follower struct {
-	bucket *Bucket
+	source Source
 	keys   []Followed
 	task   *task.Task
 
 	// Of the task:
-	pollAt   time.Time   // when to ask next whether the bucket was written, whatever was announced or failed since
-	last     bucketState // of the bucket as it was asked last; zero: it could not be asked
+	pollAt   time.Time   // when to request the state of the source next, whatever was announced or failed since
+	last     SourceState // when it was last requested; zero: it is not known
 	failures int         // in a row
 
 	mu        sync.Mutex
@@ -192,15 +220,17 @@ type follower struct {
 	announced []uint64 // revisions that were announced since the key was last requested
 }
 
-// maxFollowBackoff bounds the pauses of Follow.
+// maxFollowBackoff bounds the pauses of FollowKeys.
 const maxFollowBackoff = 5
 
 // step reads the keys that may have changed since they were read last.
 func (f *follower) step(ctx context.Context) {
+	var unchangedAt time.Time // the keys are as they were read
 	if !time.Now().Before(f.pollAt) {
-		f.pollAt = time.Now().Add(jitter(KeyPoll))
-		now, err := f.bucket.state(ctx)
-		if err != nil || now != f.last {
+		f.pollAt = time.Now().Add(f.source.Poll())
+		now, at, err := f.source.State(ctx)
+		if unchangedAt = at; err != nil || now != f.last {
+			unchangedAt = time.Time{}
 			f.mu.Lock()
 			clear(f.read)
 			f.mu.Unlock()
@@ -210,6 +240,9 @@ func (f *follower) step(ctx context.Context) {
 	hasFailed := false
 	for i, k := range f.keys {
 		if !f.mustRead(i) {
+			if k.Unchanged != nil && !unchangedAt.IsZero() {
+				k.Unchanged(unchangedAt)
+			}
 			continue
 		}
 		revision, err := k.Read(ctx)
@@ -222,7 +255,8 @@ func (f *follower) step(ctx context.Context) {
 		f.failures = 0
 		return
 	}
-	f.task.Within(50 * time.Millisecond << min(f.failures, maxFollowBackoff))
+	// Replicas that fail together do not try again together.
+	f.task.Within(jitter(min(50*time.Millisecond<<min(f.failures, maxFollowBackoff), f.source.Poll())))
 	f.failures++
 }
 
@@ -299,21 +333,15 @@ func SubjectEnds(ctx context.Context, js jetstream.JetStream, stream, prefix str
 	return ends, nil
 }
 
-// bucketState is the state of a bucket's stream, which differs after each write.
-type bucketState struct {
-	created int64  // in nanoseconds since 1970: the sequences of a recreated stream begin again
-	last    uint64 // sequence
-}
-
 // state is the state of the bucket as it was at most a quarter of KeyPoll ago.
-func (b *Bucket) state(ctx context.Context) (bucketState, error) {
-	s, err := b.streams.Get(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
+func (b *Bucket) state(ctx context.Context) (SourceState, time.Time, error) {
+	s, at, err := b.streams.GetAt(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
 		return Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, b.stream()) })
 	})
 	if err != nil {
-		return bucketState{}, err
+		return SourceState{}, at, err
 	}
-	return bucketState{s.CachedInfo().Created.UnixNano(), s.CachedInfo().State.LastSeq}, nil
+	return SourceState{s.CachedInfo().Created.UnixNano(), s.CachedInfo().State.LastSeq}, at, nil
 }
 
 // jitter is a random time around d.

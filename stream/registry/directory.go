@@ -202,7 +202,9 @@ func (d *directory) lock(pipeline string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
-func (d *directory) watch(string, func(uint64)) (time.Duration, func()) { return pollFiles, func() {} }
+func (d *directory) watch(string, func(natsx.Change)) (time.Duration, func()) {
+	return pollFiles, func() {}
+}
 
 func (d *directory) state(_ context.Context, pipeline string) (state, error) {
 	at := time.Now()

@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/internal/task"
 )
 
 // Follow calls adopt whenever another process makes another version the live one, or pins or unpins it, until ctx is
@@ -18,114 +14,78 @@ import (
 // returns an error, Follow logs it and does not offer the same selection again. For twice Options.MaxStaleness, Follow
 // reads a live model that is damaged or missing again. Between two reads it uses no goroutine.
 func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop func()) {
-	f := &follower{Registry: r, adopt: adopt, interval: r.options.MaxStaleness / 4}
-	f.task = task.Every(ctx, 0, f.step)
-	poll, stopWatch := r.store.watch(r.pipeline, f.notify)
-	f.interval = min(f.interval, poll)
-	f.task.Now()
-	end := sync.OnceFunc(func() {
-		stopWatch()
-		f.task.Stop()
-	})
-	forget := context.AfterFunc(ctx, end)
-	return func() {
-		forget()
-		end()
-	}
-}
-
-// follower follows the pointer for Follow.
-type follower struct {
-	*Registry
-	adopt    func(*Choice) error
-	interval time.Duration // between two requests for the state of the store
-	task     *task.Task
-
-	last     state // of the store before the pointer was read last
-	isRead   bool
-	failures int // in a row
-
-	sequence    atomic.Uint64 // of the store, as it was last requested
-	isAnnounced atomic.Bool   // a later write was announced
-}
-
-// notify has the pointer read when a write of it was announced. More announcements do not make that earlier.
-func (f *follower) notify(sequence uint64) {
-	if sequence > f.sequence.Load() && !f.isAnnounced.Swap(true) {
-		f.task.Within(natsx.AnnounceDelay())
-	}
-}
-
-// step reads the pointer if it may have changed since the last step, and schedules the next step.
-func (f *follower) step(ctx context.Context) {
-	if f.isAnnounced.Swap(false) {
-		f.isRead = false
-	}
-	now, err := f.store.state(ctx, f.pipeline)
-	switch {
-	case err != nil:
-	case f.isRead && now.sequence == f.last.sequence && now.created.Equal(f.last.created) &&
-		!f.ConfirmedAt().Before(f.last.at):
-		f.confirmedAt.advance(now.at) // nothing was written since
-	default:
-		err = f.poll(ctx)
-		f.last, f.isRead = now, err == nil
-	}
-	if err == nil {
-		f.failures = 0
-		f.sequence.Store(now.sequence)
-		f.task.Within(f.interval)
-		return
-	}
-	f.failures++
-	f.options.Logger.Debug("the model store cannot be followed; trying again", "error", err)
-	// Replicas that fail together do not try again together.
-	pause := min(50*time.Millisecond<<min(f.failures, 8), f.interval)
-	f.task.Within(pause/2 + rand.N(pause))
+	interval := r.options.MaxStaleness / 4
+	return natsx.FollowKeys(ctx, natsx.Source{
+		State: func(ctx context.Context) (natsx.SourceState, time.Time, error) {
+			s, err := r.store.state(ctx, r.pipeline)
+			return natsx.SourceState{Created: s.created.UnixNano(), Last: s.sequence}, s.at, err
+		},
+		Watch: func(notify func(natsx.Change)) (stop func()) {
+			poll, stop := r.store.watch(r.pipeline, notify)
+			interval = min(interval, poll)
+			return stop
+		},
+		Poll: func() time.Duration { return interval },
+	}, []natsx.Followed{{Key: r.pipeline, Read: func(ctx context.Context) (uint64, error) {
+		revision, err := r.poll(ctx, adopt)
+		if err != nil {
+			r.options.Logger.Debug("the model store cannot be followed; trying again", "error", err)
+		}
+		return revision, err
+	}, Unchanged: r.confirmedAt.advance}})
 }
 
 // poll is CatchUp, but while a model is stored, which may take long, it only checks that the adopted one is still live.
-func (f *follower) poll(ctx context.Context) error {
-	if f.saving.TryLock() {
-		defer f.saving.Unlock()
-		return f.catchUp(ctx, f.adopt)
-	}
+// It returns the revision of the pointer, and an error if this process has to read it again.
+func (r *Registry) poll(ctx context.Context, adopt func(*Choice) error) (revision uint64, err error) {
 	begin := time.Now()
-	p, err := f.Pointer(ctx)
+	if r.saving.TryLock() {
+		defer r.saving.Unlock()
+		revision, err = r.catchUp(ctx, adopt)
+		if err == nil && r.ConfirmedAt().Before(begin) {
+			err = errNotCurrent
+		}
+		return revision, err
+	}
+	p, revision, err := r.read(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if f.adopted.Load().selection != p.selection() {
-		return errSaving
+	if r.adopted.Load().selection != p.selection() {
+		return 0, errSaving
 	}
-	f.confirmedAt.advance(begin)
-	return nil
+	r.confirmedAt.advance(begin)
+	return revision, nil
 }
 
 // errSaving reports that the selection of another process has to wait until this one has stored a model.
 var errSaving = errors.New("a model is being stored")
 
+// errNotCurrent reports that this process cannot use the live model, and that its own has other outputs.
+var errNotCurrent = errors.New("the live model is of another epoch than the one in use")
+
 // CatchUp reads the pointer once, and calls adopt as Follow does. It waits for a running Save.
 func (r *Registry) CatchUp(ctx context.Context, adopt func(*Choice) error) error {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	return r.catchUp(ctx, adopt)
+	_, err := r.catchUp(ctx, adopt)
+	return err
 }
 
-// catchUp reads the pointer and adopts its selection. The caller holds saving.
-func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) error {
+// catchUp reads the pointer, of which it returns the revision, and adopts its selection. The caller holds saving.
+func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint64, error) {
 	begin := time.Now()
 	p, revision, err := r.read(ctx)
 	if errors.Is(err, ErrNewer) {
 		r.reject(selection{live: fmt.Sprint("revision ", revision)}, err.Error()+"; the live model stays in use")
 		r.confirmedAt.advance(begin)
-		return nil
+		return revision, nil
 	}
 	if err == nil {
 		err = r.checkOutdated(ctx, p, revision)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	isCurrent := true
 	if now := r.adopted.Load(); p.damage != "" && p.Find(now.live) != nil {
@@ -139,7 +99,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) error
 	if isCurrent {
 		r.confirmedAt.advance(begin)
 	}
-	return err
+	return revision, err
 }
 
 // errOutdated reports that a server has not yet replicated what another server has already returned.

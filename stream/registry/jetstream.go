@@ -328,9 +328,8 @@ func (s *jetStream) compareAndSet(ctx context.Context, pipeline string, value []
 	return s.bucket.Update(ctx, pipeline, value, revision)
 }
 
-func (s *jetStream) watch(pipeline string, notify func(uint64)) (time.Duration, func()) {
-	key := s.bucket.Watch(pipeline, func(change natsx.Change) { notify(change.Revision) })
-	return math.MaxInt64, key.Stop
+func (s *jetStream) watch(pipeline string, notify func(natsx.Change)) (time.Duration, func()) {
+	return math.MaxInt64, s.bucket.Watch(pipeline, notify).Stop
 }
 
 func (s *jetStream) state(ctx context.Context, _ string) (state, error) {

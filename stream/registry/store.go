@@ -27,9 +27,9 @@ type Store interface {
 	history(ctx context.Context, pipeline string) ([][]byte, error)
 	// compareAndSet writes the pointer if its revision is still the given one, else the error is natsx.ErrConflict.
 	compareAndSet(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
-	// watch calls notify with the sequence of each announced write of a pointer, until stop is called. notify must not
-	// block. A write that is not announced changes the state, which the caller requests at least once per poll.
-	watch(pipeline string, notify func(sequence uint64)) (poll time.Duration, stop func())
+	// watch calls notify with each announced write of a pointer, until stop is called. notify must not block. A write
+	// that is not announced changes the state, which the caller requests at least once per poll.
+	watch(pipeline string, notify func(natsx.Change)) (poll time.Duration, stop func())
 	// state returns the state of what has the pointers, as it was at most a second ago.
 	state(ctx context.Context, pipeline string) (state, error)
 	// refused returns what load has refused in the last minutes, since no client wrote it there on purpose.
