@@ -181,12 +181,8 @@ func (l *Lease) acquire(ctx context.Context) error {
 		}
 	}
 	l.isStale = l.isStale || next != wait && !r.isOwn
-	switch {
-	case err != nil:
-	case next == take:
+	if err == nil && next == take {
 		err = l.write(ctx, &r)
-	case next == free:
-		err = l.bucket.delete(ctx, l.options.Key, r.revision, l.options.TTL)
 	}
 	l.isStale = l.isStale || errors.Is(err, natsx.ErrConflict)
 	return err

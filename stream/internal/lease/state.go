@@ -109,7 +109,6 @@ type action int
 const (
 	wait action = iota // read it again later
 	take               // write the own claim, if the revision is still the same
-	free               // delete it, if the revision is still the same: another replica is to take it
 	end                // delete the session of its holder, if the revision of that is still the same
 )
 
@@ -153,8 +152,7 @@ func (s *state) step(r reading) action {
 		return take // the lease counts as held after a confirmed renewal
 	}
 	s.lose()
-	isFree := r.claim == nil
-	if isFree {
+	if r.claim == nil {
 		s.observed = observation{}
 	} else {
 		s.theirTTL = r.claim.ttl(s.ttl)
@@ -167,13 +165,10 @@ func (s *state) step(r reading) action {
 			return end
 		}
 	}
-	switch {
-	case !r.yields:
-		return take
-	case isFree:
+	if r.yields {
 		return wait
 	}
-	return free
+	return take
 }
 
 // next returns when to renew or read the lease again, after an attempt that began at a time.

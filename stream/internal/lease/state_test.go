@@ -85,7 +85,7 @@ func TestStep(t *testing.T) {
 		"free, for the standby":   {reading{yields: true}, wait},
 		"held":                    {reading{entry: entry{claim: theirs, revision: 1}}, wait},
 		"held by a dead process":  {reading{entry: entry{claim: theirs, revision: 1}, hasDied: true}, take},
-		"dead, for the standby":   {reading{entry: entry{claim: theirs, revision: 1}, hasDied: true, yields: true}, free},
+		"dead, for the standby":   {reading{entry: entry{claim: theirs, revision: 1}, hasDied: true, yields: true}, wait},
 		"an unconfirmed own":      {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true}, take},
 		"an own, for the standby": {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true, yields: true}, take},
 		"under a dead process":    {reading{entry: entry{claim: under, revision: 1}, hasDied: true, yields: true}, end},
