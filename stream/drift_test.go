@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -234,11 +233,6 @@ func TestDriftOfFour(t *testing.T) {
 	}
 	if late > 0 || lateOld > 0 {
 		t.Errorf("a second after a change %d outputs are of the model before, %d of the epoch before", late, lateOld)
-	}
-	for _, r := range replicas {
-		if text := r.Status()[0].Trainer; strings.Contains(text, "its configuration differs") {
-			t.Error(text)
-		}
 	}
 }
 

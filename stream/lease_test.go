@@ -148,16 +148,19 @@ func TestRoles(t *testing.T) {
 	of := func(role Role) Pipeline {
 		p := holdingPipeline()
 		p.Role, p.Lease = role, longLease
+		p.Settings = []Setting{{Key: "model.method", Value: "lda", IsLearning: true}, {Key: "schema.nulls", Value: "reject"},
+			{Key: "limits.in_flight", Value: string(role)}} // the last may differ
 		return p
 	}
 	transform, train := s.replica(of(RoleTransform)), s.replica(of(RoleTrain))
 	s.until("role train learns", func() bool { return len(holders([]*runner{transform, train})) == 1 })
 	other := of(RoleTrain)
-	other.Stage.Fit.Method = "srda"
+	other.Settings[0].Value, other.Settings[1].Value = "srda", "skip"
 	differs := s.replica(other)
 	s.until("the one that differs says so", func() bool {
-		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Trainer, "its configuration differs in "+
-			"model.method")
+		return len(differs.Status()) == 1 && slices.Equal(differs.Status()[0].Changes, []Change{
+			{Key: "model.method", Was: "lda", Now: "srda", Effect: spec.EffectTrainer},
+			{Key: "schema.nulls", Was: "reject", Now: "skip", Effect: spec.EffectTrainer}})
 	})
 	s.send(300)
 	s.until("role transform answers", func() bool { return transform.live() != "" })

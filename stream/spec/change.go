@@ -19,7 +19,7 @@ const (
 	EffectSchemaReset Effect = "schema reset"
 	// EffectIgnored: the model is a file, and nothing is learned.
 	EffectIgnored Effect = "ignored"
-	// EffectTrainer: another replica is the trainer, and trains with the former value.
+	// EffectTrainer: another replica is the trainer, and works with the former value.
 	EffectTrainer Effect = "trainer"
 )
 

@@ -72,10 +72,15 @@ func effect(p *spec.Pipeline, s spec.Setting, a Actual) spec.Effect {
 		return spec.EffectModelReset
 	case s.Effect == spec.EffectSchemaReset && p.Stage.Fixed == nil && isKept(p, a.Contract):
 		return spec.EffectSchemaReset
-	case s.IsLearning && !a.IsTrainer:
+	case (s.IsLearning || isShared(s.Key)) && !a.IsTrainer:
 		return spec.EffectTrainer
 	}
 	return spec.EffectApplied
+}
+
+// isShared reports whether all replicas must agree on a key, although not only training uses it.
+func isShared(key string) bool {
+	return strings.HasPrefix(key, "input.") || strings.HasPrefix(key, "schema.")
 }
 
 // isKept reports whether the stored schema stays although schema.features may select other columns.

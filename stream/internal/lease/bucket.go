@@ -58,7 +58,7 @@ type Claim struct {
 	TTL     int64  `json:"ttl_ms,omitempty"`  // how long it is valid without renewal, in milliseconds
 	// Session is the session of the process, with which the claim ends; nil: the claim is renewed.
 	Session *Session `json:"session,omitempty"`
-	// Settings are what the replicas of a pipeline must agree on, by configuration key.
+	// Settings are what the members of a group must agree on, by configuration key.
 	Settings map[string]string `json:"settings,omitempty"`
 
 	// Of a member of a group: the parts that it owns or drains, the number of the newest assignment that it has read, and

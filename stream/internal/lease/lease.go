@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,8 +81,6 @@ type Status struct {
 	Holder Claim
 	// Former is the holder whose claim had expired when this replica acquired the lease; "": none.
 	Former string
-	// DifferentSettings are the configuration keys in which this replica and the holder differ.
-	DifferentSettings []string
 }
 
 // Lease returns one replica's part in a lease. It sends no request.
@@ -109,7 +106,7 @@ func (l *Lease) Status() Status {
 	term := l.Tenure().Term
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Status{term, l.holder, l.former, differentSettings(l.holder.Settings, l.options.Claim.Settings)}
+	return Status{term, l.holder, l.former}
 }
 
 // Tenure identifies an uninterrupted time of holding a lease: two equal ones are the same. Term is 0 if it is not held.
@@ -323,17 +320,6 @@ func (l *Lease) write(ctx context.Context, r *reading) error {
 	l.unconfirmed = nil
 	l.observe(claim)
 	return nil
-}
-
-// differentSettings are the keys with different values in two sets of settings.
-func differentSettings(a, b map[string]string) (keys []string) {
-	for key, value := range a {
-		if other, there := b[key]; there && other != value {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // Start holds the lease or waits for it, until ctx is done or stop, which waits for the end. It calls changed with the

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,10 +22,31 @@ import (
 // keep their windows full. The lease alone does not fence a former trainer: the pointer of the model store does, see
 // registry.Seal.
 type leadership struct {
-	*lease.Lease               // nil: there are no leases, and every replica trains
-	taken        atomic.Uint64 // term of the lease for which the pointer was sealed
-	sealed       atomic.Uint64 // term of the pointer since then
-	settled      atomic.Uint64 // term of the lease for which the stage has ended standby
+	*lease.Lease                      // nil: there are no leases, and every replica trains
+	turn         atomic.Pointer[turn] // the newest for which the pointer was sealed; nil: none
+}
+
+// turn is a time as the trainer.
+type turn struct {
+	lease, pointer uint64 // the term of the lease, and that of the sealed pointer
+	phase          phase
+}
+
+// phase is how far the stage has taken over.
+type phase int
+
+const (
+	inStandby phase = iota
+	resumes         // the reader of the input has to end standby
+	opened          // it was opened as trainer, and takeTurn was not called yet
+	settled         // it trains
+)
+
+// enter moves the turn of a term of the lease to a phase. It returns false if another turn has begun, or this one has
+// moved meanwhile.
+func (l *leadership) enter(term uint64, to phase) bool {
+	now := l.turn.Load()
+	return now != nil && now.lease == term && l.turn.CompareAndSwap(now, &turn{now.lease, now.pointer, to})
 }
 
 // Election is the part of this process in the election of the trainer, and of the standby. Safe for concurrent use.
@@ -39,19 +58,14 @@ type Election struct {
 	standby  *standby
 	takeOver func(ctx context.Context, term uint64) error // seals the pointer and continues from the stored model
 	tookOver func()                                       // called after that
-	openTerm uint64                                       // term under which the stage was opened as trainer; 0: none
-	resumes  atomic.Uint64                                // term for which the reader has to end standby; 0: none
 	changed  func()                                       // Hooks.TurnChanged
 	log      ratelog.Limiter
 }
 
 // term is the term under which this process may write the pointer; 0: it may not.
 func (l *leadership) term() uint64 {
-	if l.Lease == nil {
-		return 0
-	}
-	if term := l.Term(); term != 0 && term == l.taken.Load() {
-		return l.sealed.Load()
+	if now := l.turn.Load(); now != nil && now.lease == l.Term() {
+		return now.pointer
 	}
 	return 0
 }
@@ -59,8 +73,8 @@ func (l *leadership) term() uint64 {
 // writeTerm is the term under which the stage may write the pointer; 0: it may not. What it has begun to fit under an
 // earlier term is not stored: another trainer may have learned since then.
 func (l *leadership) writeTerm() uint64 {
-	if term := l.term(); term != 0 && l.settled.Load() == l.taken.Load() {
-		return term
+	if now := l.turn.Load(); now != nil && now.phase >= opened && now.lease == l.Term() {
+		return now.pointer
 	}
 	return 0
 }
@@ -95,8 +109,8 @@ func (e *Election) apply(ctx context.Context) error {
 	if e.Leases == nil || e.Role == spec.RoleTransform {
 		return nil
 	}
-	e.trainer.Lease = e.Leases.Lease(lease.Options{Key: e.Name, Claim: lease.NewClaim(e.Instance, e.sharedSettings()),
-		TTL: e.Lease, ShouldYield: e.hasStandbyAhead, Logger: e.Log})
+	e.trainer.Lease = e.Leases.Lease(lease.Options{Key: e.Name, Claim: lease.NewClaim(e.Instance, nil), TTL: e.Lease,
+		ShouldYield: e.hasStandbyAhead, Logger: e.Log})
 	if e.Standby == spec.StandbyWarm {
 		e.standby.lease = e.Leases.Lease(lease.Options{Key: needs.StandbyKey(e.Name), Claim: lease.NewClaim(e.Instance, nil),
 			TTL: e.Lease, Logger: e.Log, IsPatient: func() bool { return true }}) // the trainer's lease has others that wait
@@ -107,27 +121,17 @@ func (e *Election) apply(ctx context.Context) error {
 	return nil
 }
 
-// sharedSettings are what the replicas of a pipeline must agree on, by configuration key.
-func (e *Election) sharedSettings() map[string]string {
-	c := e.Stage
-	return map[string]string{
-		"input.stream": e.Stream, "input.subject": e.Subject, "input.labels": e.Labels,
-		"input.partitions": strconv.Itoa(e.Partitions),
-		"schema.features":  strings.Join(c.Spec.Features, ","), "schema.label": c.Spec.Label, "schema.key": c.Spec.Key,
-		"schema.nulls": string(c.Nulls), "model.method": c.Fit.Method, "model.dim": fmt.Sprint(c.Fit.Dim),
-		"model.scale": string(c.Fit.Scale), "model.params": fmt.Sprint(c.Fit.Params), "model.seed": fmt.Sprint(c.Fit.Seed),
-		"training.block": fmt.Sprint(c.Training.Block),
-	}
-}
-
 // takeTurn is called when the trainer's lease was taken or lost, or renewed after it had expired by the local clock. A
 // new trainer first seals the pointer, then continues from the model in the store, never from one that it trained
 // itself.
 func (e *Election) takeTurn(ctx context.Context, term uint64) {
-	isOpened := term != 0 && term == e.openTerm
-	if e.openTerm = 0; !isOpened {
-		e.trainer.settled.Store(0)
-		e.resumes.Store(0)
+	isOpened := false
+	if now := e.trainer.turn.Load(); now != nil {
+		next := inStandby
+		if isOpened = now.phase == opened && now.lease == term; isOpened {
+			next = settled
+		}
+		e.trainer.turn.Store(&turn{now.lease, now.pointer, next})
 	}
 	e.changeTurn(term != 0)
 	if term == 0 {
@@ -156,16 +160,21 @@ func (e *Election) takeTurn(ctx context.Context, term uint64) {
 // endStandby has the stage train. Where the input can be read again, its reader does so, between two messages.
 func (e *Election) endStandby(term uint64) {
 	if e.Input == nil || e.readsOnce() {
-		e.trainer.settled.Store(term) // before a fit that becomes due is stored
+		e.trainer.enter(term, settled) // before a fit that becomes due is stored
 		e.Running.Standby(false)
 		return
 	}
-	e.resumes.Store(term)
+	e.trainer.enter(term, resumes)
 	e.changed()
 }
 
 // MustEndStandby returns the term for which the reader of the input has to end the stage's standby; 0: it has not to.
-func (e *Election) MustEndStandby() uint64 { return e.resumes.Load() }
+func (e *Election) MustEndStandby() uint64 {
+	if now := e.trainer.turn.Load(); now != nil && now.phase == resumes {
+		return now.lease
+	}
+	return 0
+}
 
 // HasEndedStandby reports whether this process is the trainer and its stage fits.
 func (e *Election) HasEndedStandby() bool {
@@ -175,11 +184,7 @@ func (e *Election) HasEndedStandby() bool {
 // EndedStandby records that standby was ended for a term, under which the stage may write then. It returns false if
 // that term is over: then the stage must return to standby.
 func (e *Election) EndedStandby(term uint64) bool {
-	if !e.resumes.CompareAndSwap(term, 0) {
-		return false
-	}
-	e.trainer.settled.CompareAndSwap(0, term)
-	return true
+	return e.MustEndStandby() == term && e.trainer.enter(term, settled)
 }
 
 // otherTrainer is a sentence on which replica is the trainer, "" when this one is.
@@ -190,16 +195,11 @@ func (e *Election) otherTrainer() string {
 	if e.trainer.Lease == nil || e.IsTrainer() {
 		return ""
 	}
-	s := e.trainer.Status()
-	if s.Holder.Holder == "" {
+	holder := e.trainer.Status().Holder
+	if holder.Holder == "" {
 		return "no replica holds the trainer's lease yet"
 	}
-	text := fmt.Sprintf("the replica on %s is the trainer", s.Holder.Host)
-	if len(s.DifferentSettings) > 0 {
-		text += ", and its configuration differs in " + strings.Join(s.DifferentSettings, ", ") + "; give all replicas " +
-			"the same"
-	}
-	return text
+	return fmt.Sprintf("the replica on %s is the trainer", holder.Host)
 }
 
 // Close releases the trainer's lease: another replica can take it at once. The stage must be closed before.

@@ -195,11 +195,11 @@ func (r *Replica) RefreshAge() {
 
 // takeOver makes this replica the trainer under a term of the lease.
 func (r *Replica) takeOver(ctx context.Context, term uint64) error {
-	if r.trainer.taken.Load() != term {
-		if err := r.seal(ctx, term); err != nil {
+	if now := r.trainer.turn.Load(); now == nil || now.lease != term {
+		if err := r.seal(ctx, term, inStandby); err != nil {
 			return err
 		}
-		r.Log.Info("this replica is the trainer now", "term", r.trainer.sealed.Load())
+		r.Log.Info("this replica is the trainer now", "term", r.trainer.term())
 	}
 	if r.Running.Live() == nil {
 		return r.takeOverFirst(ctx)
@@ -219,12 +219,11 @@ func (r *Replica) takeOverFirst(ctx context.Context) error {
 	return r.Adopt(choice)
 }
 
-// seal writes the term of the lease into the pointer.
-func (r *Replica) seal(ctx context.Context, term uint64) error {
+// seal writes the term of the lease into the pointer, and begins a turn in a phase.
+func (r *Replica) seal(ctx context.Context, term uint64, in phase) error {
 	sealed, err := r.Models.Seal(ctx, term, r.trainer.IsHolder)
 	if err == nil {
-		r.trainer.sealed.Store(sealed)
-		r.trainer.taken.Store(term)
+		r.trainer.turn.Store(&turn{term, sealed, in})
 	}
 	return err
 }

@@ -89,14 +89,12 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (*plugin.Live, error
 	if err := r.apply(ctx); err != nil {
 		return nil, err
 	}
-	if r.trainer.Lease != nil && r.trainer.Term() != 0 {
+	if r.trainer.Lease != nil {
 		// What a former trainer stores until then is followed as any other model.
-		term := r.trainer.Term()
-		if err := r.seal(ctx, term); err == nil {
-			r.openTerm = term
-			r.trainer.settled.Store(term)
-		} else if !errors.Is(err, registry.ErrFenced) {
-			return nil, err
+		if term := r.trainer.Term(); term != 0 {
+			if err := r.seal(ctx, term, opened); err != nil && !errors.Is(err, registry.ErrFenced) {
+				return nil, err
+			}
 		}
 	}
 	if err := r.accept(ctx, choice); err != nil {
@@ -109,7 +107,7 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (*plugin.Live, error
 	}
 	stage := &r.Stage
 	if stage.Standby = !r.IsTrainer(); stage.Standby {
-		r.openTerm = 0
+		r.trainer.turn.Store(nil)
 	}
 	stage.Store, stage.Checkpoint, stage.SettleEpoch = r.Models.Save, r.Models.Checkpoint, r.Models.SettleEpoch
 	stage.Resume = choice.Live
