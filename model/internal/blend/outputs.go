@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -28,89 +30,123 @@ func weights(votes []Vote) []float64 {
 	return out
 }
 
-// Member has the outputs of a member in one fold of a cross-validation: their first Dim columns are used.
+// Member has the outputs of a member in one fold of a cross-validation, nil for none: their first Dim columns are used.
 type Member struct {
 	Vote
 	Outputs *frame.OutputPair
 	Dim     int
 }
 
-// Scratch is memory that calls of Outputs reuse, one after the other.
+// Scratch is memory that calls of Fold reuse, one after the other.
 type Scratch struct{ train, test []float64 }
 
-// Outputs are the outputs of a blend of the members, d at most, as [Method] makes them of directions; nil if no
-// member's outputs vary.
-func (s *Scratch) Outputs(ctx context.Context, members []Member, d int) (_ *frame.OutputPair, err error) {
+// Fold is the outputs of members in one fold, side by side: each about its mean, with a total variance of 1.
+type Fold struct {
+	spans       []span
+	train, test *mat.Dense
+	products    *mat.SymDense // of the columns of train
+}
+
+// span is the columns of a member.
+type span struct {
+	Vote
+	member, from, to int
+}
+
+// Fold joins the outputs of members in a fold, except those that do not vary. The next call overwrites it.
+func (s *Scratch) Fold(ctx context.Context, members []Member) (f *Fold, err error) {
 	defer fail.Catch(&err)
-	var varying []Member
-	var votes []Vote
-	var means [][]float64
-	var sizes []float64
+	f = &Fold{}
+	var means, sizes []float64 // of columns, and of spans
 	width := 0
-	for _, m := range members {
-		m.Dim = min(m.Dim, m.Outputs.D)
-		mean, variance := spread(m.Outputs.Train, m.Outputs.D, m.Dim)
+	for i, m := range members {
+		if m.Outputs == nil {
+			continue
+		}
+		mean, variance := spread(m.Outputs.Train, m.Outputs.D, min(m.Dim, m.Outputs.D))
 		if !(variance > 0) {
 			continue
 		}
-		varying, votes, means = append(varying, m), append(votes, m.Vote), append(means, mean)
-		sizes, width = append(sizes, 1/math.Sqrt(variance)), width+m.Dim
+		f.spans = append(f.spans, span{m.Vote, i, width, width + len(mean)})
+		means, sizes, width = append(means, mean...), append(sizes, 1/math.Sqrt(variance)), width+len(mean)
 	}
 	if width == 0 {
-		return nil, nil
+		return f, nil
 	}
-	weight := weights(votes)
-	side := func(room *[]float64, rows int, of func(*frame.OutputPair) []float64) *mat.Dense {
-		*room = slices.Grow((*room)[:0], rows*width)[:rows*width]
-		at := 0
-		for k, m := range varying {
-			x := of(m.Outputs)
+	side := func(room *[]float64, of func(*frame.OutputPair) []float64) *mat.Dense {
+		first := members[f.spans[0].member].Outputs
+		rows := len(of(first)) / first.D
+		out := mat.NewDense(rows, width, frame.Grown(room, rows*width))
+		for k, p := range f.spans {
+			y := members[p.member].Outputs
+			x := of(y)
 			for i := range rows {
-				for c, v := range x[i*m.Outputs.D:][:m.Dim] {
-					(*room)[i*width+at+c] = (v - means[k][c]) * sizes[k] * weight[k]
+				to := out.RawRowView(i)[p.from:p.to]
+				for c, v := range x[i*y.D:][:len(to)] {
+					to[c] = (v - means[p.from+c]) * sizes[k]
 				}
 			}
-			at += m.Dim
 		}
-		return mat.NewDense(rows, width, *room)
+		return out
 	}
-	first := varying[0].Outputs
-	a := side(&s.train, len(first.Train)/first.D, func(y *frame.OutputPair) []float64 { return y.Train })
-	b := side(&s.test, len(first.Test)/first.D, func(y *frame.OutputPair) []float64 { return y.Test })
-	components := principal(ctx, products(a), d)
-	var train, test mat.Dense
-	train.Mul(a, components.Vectors)
-	test.Mul(b, components.Vectors)
-	return &frame.OutputPair{Train: train.RawMatrix().Data, Test: test.RawMatrix().Data,
-		D: train.RawMatrix().Cols}, nil
+	f.train = side(&s.train, func(y *frame.OutputPair) []float64 { return y.Train })
+	f.test = side(&s.test, func(y *frame.OutputPair) []float64 { return y.Test })
+	columns := tile.Rows(f.train)
+	f.products = fail.Must(tile.Gram(ctx, columns, columns))
+	return f, nil
+}
+
+// Outputs are the outputs of a blend of all members but one (-1: of all), d at most, as [Method] makes them of
+// directions; nil if no member's outputs vary.
+func (f *Fold) Outputs(ctx context.Context, without, d int) (_ *frame.OutputPair, err error) {
+	defer fail.Catch(&err)
+	var votes []Vote
+	var columns []int
+	for _, p := range f.spans {
+		if p.member != without {
+			votes, columns = append(votes, p.Vote), append(columns, linalg.Range(p.to)[p.from:]...)
+		}
+	}
+	if len(columns) == 0 {
+		return nil, nil
+	}
+	_, width := f.train.Dims()
+	weight, of := make([]float64, width), weights(votes)
+	for _, p := range f.spans {
+		if p.member == without {
+			continue
+		}
+		for c := p.from; c < p.to; c++ {
+			weight[c] = of[0]
+		}
+		of = of[1:]
+	}
+	products := mat.NewSymDense(len(columns), nil)
+	for k, c := range columns {
+		for l, e := range columns[:k+1] {
+			products.SetSym(k, l, weight[c]*weight[e]*f.products.At(c, e))
+		}
+	}
+	components := principal(ctx, products, d).Vectors
+	_, d = components.Dims()
+	rotation := mat.NewDense(width, d, nil)
+	for k, c := range columns {
+		floats.ScaleTo(rotation.RawRowView(c), weight[c], components.RawRowView(k))
+	}
+	return &frame.OutputPair{Train: tile.Multiply(ctx, f.train, rotation).RawMatrix().Data,
+		Test: tile.Multiply(ctx, f.test, rotation).RawMatrix().Data, D: d}, nil
 }
 
 // spread is the means of the leading dim of d columns of x, and the sum of their variances.
 func spread(x []float64, d, dim int) (mean []float64, variance float64) {
 	n := len(x) / d
-	mean = make([]float64, dim)
-	for c := range mean {
-		for i := range n {
-			mean[c] += x[i*d+c]
-		}
-		mean[c] /= float64(n)
-		for i := range n {
-			v := x[i*d+c] - mean[c]
-			variance += v * v / float64(n)
+	mean = linalg.Mean(n, dim, func(i int) []float64 { return x[i*d:][:dim] })
+	for i := range n {
+		for c, v := range x[i*d:][:dim] {
+			variance += (v - mean[c]) * (v - mean[c]) / float64(n)
 		}
 	}
 	return mean, variance
-}
-
-// products is A'A.
-func products(a *mat.Dense) *mat.SymDense {
-	const together = 32 // rows that are read at a time, which stay in a cache
-	n, width := a.Dims()
-	out := mat.NewSymDense(width, nil)
-	for from := 0; from < n; from += together {
-		out.SymRankK(out, 1, a.Slice(from, min(from+together, n), 0, width).T())
-	}
-	return out
 }
 
 // sideBySide joins matrices with the same number of rows into one of width columns.

@@ -80,7 +80,7 @@ func notBehind(candidates []*candidate, n int) []*candidate {
 // tryBlend scores a blend of candidates, and makes it the blend if there are scored rows.
 func (s *selection) tryBlend(ctx context.Context, e *candidate, members []*candidate) (err error) {
 	defer fail.Catch(&err)
-	s.scoreBlend(ctx, e, members, s.v.rounds())
+	s.scoreBlend(ctx, e, members)
 	if e.best().Scored > 0 {
 		s.blend = e
 		s.contributions(ctx, members)
@@ -89,33 +89,35 @@ func (s *selection) tryBlend(ctx context.Context, e *candidate, members []*candi
 }
 
 // scoreBlend scores a blend of candidates.
-func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*candidate, rounds int) {
-	for round := range rounds {
-		pick, fold := frame.Folds(s.v.rows, s.v.rows.N, folds, round)
-		for f := range folds {
-			train, test := frame.HeldOut(pick, fold, f)
-			y := fail.Must(s.scratch.Outputs(ctx, outputs(members, folds*round+f), e.dims[len(e.dims)-1]))
+func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*candidate) {
+	for round := range s.v.rounds() {
+		s.eachFold(ctx, members, round, func(fold *blend.Fold, train, test []int) {
+			y := fail.Must(fold.Outputs(ctx, -1, e.dims[len(e.dims)-1]))
 			if y == nil {
-				continue // nothing varied there
+				return // nothing varied there
 			}
 			for _, d := range e.dims {
 				e.score[d].Scored += len(test)
 				s.v.count(ctx, e, y, d, train, test)
 			}
-		}
+		})
 	}
 }
 
-// outputs are those of candidates in a fold.
-func outputs(members []*candidate, fold int) []blend.Member {
-	var out []blend.Member
-	for _, e := range members {
-		dim := e.best().Dim
-		if y := e.outputsAt(fold, dim); y != nil {
-			out = append(out, blend.Member{Vote: blend.Vote{Method: e.method.Name, Kind: e.spec.Kind()}, Outputs: y, Dim: dim})
+// eachFold calls f with the outputs of candidates in each fold of a round.
+func (s *selection) eachFold(ctx context.Context, members []*candidate, round int,
+	f func(fold *blend.Fold, train, test []int)) {
+	pick, deal := frame.Folds(s.v.rows, s.v.rows.N, folds, round)
+	for k := range folds {
+		train, test := frame.HeldOut(pick, deal, k)
+		var outputs []blend.Member
+		for _, e := range members {
+			dim := e.best().Dim
+			outputs = append(outputs, blend.Member{Vote: blend.Vote{Method: e.method.Name, Kind: e.spec.Kind()},
+				Outputs: e.outputsAt(folds*round+k, dim), Dim: dim})
 		}
+		f(fail.Must(s.scratch.Fold(ctx, outputs)), train, test)
 	}
-	return out
 }
 
 // contributions sets what each member adds: the correct rows of the blend in one round, less those of a blend of the
@@ -125,17 +127,19 @@ func (s *selection) contributions(ctx context.Context, members []*candidate) {
 	if s.c.Dim <= 0 {
 		d = s.chosenBlendDim()
 	}
-	correct := func(members []*candidate) int {
-		e := &candidate{method: &blend.Method, dims: []int{d}}
-		e.reset(false)
-		e.linear = nil // not needed
-		s.scoreBlend(ctx, e, members, 1)
-		return int(e.score[d].Correct)
-	}
-	all := correct(members)
-	for i := range members {
-		s.blend.members[i].Adds = all - correct(slices.Concat(members[:i], members[i+1:]))
-	}
+	s.eachFold(ctx, members, 0, func(fold *blend.Fold, train, test []int) {
+		correct := func(without int) int {
+			y := fail.Must(fold.Outputs(ctx, without, d))
+			if y == nil {
+				return 0
+			}
+			return len(s.v.correct(ctx, y, d, train, test))
+		}
+		all := correct(-1)
+		for i := range members {
+			s.blend.members[i].Adds += all - correct(i)
+		}
+	})
 }
 
 // chosenBlendDim is the dimension of the blend. Its largest one is the default, because a blend holds the directions of

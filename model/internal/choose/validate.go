@@ -205,19 +205,27 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 // count counts the test rows that are correct in the d leading columns: those whose nearest training row has their
 // class and, for blends and what no blend can have, those that a linear classifier gets right.
 func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair, d int, train, test []int) {
-	ref, query, dim := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d), min(d, y.D)
-	nearest := fail.Must(score.Nearest(ctx, ref, len(train), query, len(test), dim))
 	correct := make([]int, v.rows.N)
-	for i, j := range nearest {
-		if v.rows.Y[train[j]] == v.rows.Y[test[i]] {
-			correct[test[i]]++
-			e.score[d].Correct++
-		}
+	for _, i := range v.correct(ctx, y, d, train, test) {
+		correct[i]++
+		e.score[d].Correct++
 	}
 	e.correct[d] = addCounts(e.correct[d], correct)
-	if v.blends && e.linear != nil && (e.method == &blend.Method || !e.isBlendable()) {
+	if v.blends && (e.method == &blend.Method || !e.isBlendable()) {
 		v.countLinear(e, y, d, train, test)
 	}
+}
+
+// correct are the test rows whose nearest training row in the d leading columns has their class.
+func (v *validator) correct(ctx context.Context, y *frame.OutputPair, d int, train, test []int) (rows []int) {
+	ref, query := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d)
+	nearest := fail.Must(score.Nearest(ctx, ref, len(train), query, len(test), min(d, y.D)))
+	for i, j := range nearest {
+		if v.rows.Y[train[j]] == v.rows.Y[test[i]] {
+			rows = append(rows, test[i])
+		}
+	}
+	return rows
 }
 
 // countLinear counts the test rows that a linear classifier gets right in the d leading columns.
