@@ -211,6 +211,6 @@ func (a *Matrix) Connect(ctx context.Context, x *mat.Dense, repair Repair, weigh
 		}
 		added[k] = entry{int32(e.I), int32(e.J), v}
 	}
-	out, err := merge(a, assemble(a.rows, added), Union)
-	return out, edges, err
+	out := &Matrix{}
+	return out, edges, merge(out, a, assemble(a.rows, added), Union)
 }

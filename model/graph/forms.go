@@ -39,7 +39,16 @@ func DegreeForm(ctx context.Context, x *mat.Dense, d []float64) (*mat.SymDense, 
 // over all ordered pairs. It does not depend on the centre of the rows, but rows near the origin lose fewer digits.
 func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
 	if s, ok := w.(*Matrix); ok {
-		return WeightForm(ctx, x, s.Laplacian())
+		if err := checkShape(w, x); err != nil {
+			return nil, err
+		}
+		rows := x.RawMatrix()
+		return tile.Gram(ctx, tile.Rows(x), &tile.Operand{K: rows.Rows, M: rows.Cols, Row: func(dst []float64, i int) {
+			var roomIndex [64]int
+			var roomValue [64]float64 // on the stack, for up to 63 edges
+			index, value := s.appendLaplacian(roomIndex[:0], roomValue[:0], i)
+			tile.Gather(dst, index, value, rows.Data, rows.Stride)
+		}})
 	}
 	n, _ := x.Dims()
 	degree := make([]atomic.Uint64, n) // bits of numbers: a row may be read twice, concurrently

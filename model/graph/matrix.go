@@ -96,47 +96,68 @@ func (a *Matrix) Laplacian() *Matrix {
 	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1), index: make([]int, 0, most),
 		value: make([]float64, 0, most)}
 	for i := range a.rows {
-		index, value := a.Row(i)
-		sum, diagonal := 0.0, -1
-		for p, j := range index {
-			if j >= i && diagonal < 0 {
-				diagonal = len(out.index)
-				out.index, out.value = append(out.index, i), append(out.value, 0)
-			}
-			if j != i {
-				sum += value[p]
-				out.index, out.value = append(out.index, j), append(out.value, 0-value[p]) // not minus zero
-			}
-		}
-		if diagonal < 0 {
-			diagonal = len(out.index)
-			out.index, out.value = append(out.index, i), append(out.value, 0)
-		}
-		out.value[diagonal] = sum
+		out.index, out.value = a.appendLaplacian(out.index, out.value, i)
 		out.start[i+1] = len(out.index)
 	}
 	return out
 }
 
+// appendLaplacian appends row i of the Laplacian.
+func (a *Matrix) appendLaplacian(toIndex []int, toValue []float64, i int) ([]int, []float64) {
+	index, value := a.Row(i)
+	sum, diagonal := 0.0, -1
+	for p, j := range index {
+		if j >= i && diagonal < 0 {
+			diagonal = len(toIndex)
+			toIndex, toValue = append(toIndex, i), append(toValue, 0)
+		}
+		if j != i {
+			sum += value[p]
+			toIndex, toValue = append(toIndex, j), append(toValue, 0-value[p]) // not minus zero
+		}
+	}
+	if diagonal < 0 {
+		diagonal = len(toIndex)
+		toIndex, toValue = append(toIndex, i), append(toValue, 0)
+	}
+	toValue[diagonal] = sum
+	return toIndex, toValue
+}
+
 // transposed returns the transpose; a does not change.
 func (a *Matrix) transposed() *Matrix {
-	out := &Matrix{rows: a.cols, cols: a.rows, start: make([]int, a.cols+1), index: make([]int, len(a.index)),
-		value: make([]float64, len(a.index))}
+	out := &Matrix{}
+	a.transposeTo(out)
+	return out
+}
+
+// transposeTo sets out to the transpose, in its memory if that is enough.
+func (a *Matrix) transposeTo(out *Matrix) {
+	out.rows, out.cols = a.cols, a.rows
+	out.resize(len(a.index))
+	clear(out.start)
 	for _, j := range a.index {
 		out.start[j+1]++
 	}
 	for j := range a.cols {
 		out.start[j+1] += out.start[j]
 	}
-	next := slices.Clone(out.start)
+	// start[j] is where the next entry of row j goes, and at last where row j+1 begins.
 	for i := range a.rows { // ascending, so that columns of the result ascend
 		for p := a.start[i]; p < a.start[i+1]; p++ {
-			j := a.index[p]
-			out.index[next[j]], out.value[next[j]] = i, a.value[p]
-			next[j]++
+			at := &out.start[a.index[p]]
+			out.index[*at], out.value[*at] = i, a.value[p]
+			*at++
 		}
 	}
-	return out
+	copy(out.start[1:], out.start)
+	out.start[0] = 0
+}
+
+// resize makes room for entries, with undefined values.
+func (a *Matrix) resize(entries int) {
+	a.start = slices.Grow(a.start[:0], a.rows+1)[:a.rows+1]
+	a.index, a.value = slices.Grow(a.index[:0], entries)[:entries], slices.Grow(a.value[:0], entries)[:entries]
 }
 
 // entry is one term of a sparse sum.

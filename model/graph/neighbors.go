@@ -189,6 +189,13 @@ func median(v []float64) float64 {
 
 // First limits every list to its k nearest.
 func (nb *Neighbors) First(k int) *Neighbors {
+	longest := 0
+	for i := range nb.Len() {
+		longest = max(longest, nb.start[i+1]-nb.start[i])
+	}
+	if longest <= k {
+		return nb
+	}
 	out := &Neighbors{start: make([]int, nb.Len()+1), index: make([]int, 0, min(len(nb.index), k*nb.Len())),
 		dist2: make([]float64, 0, min(len(nb.index), k*nb.Len()))}
 	for i := range nb.Len() {

@@ -1,8 +1,13 @@
 package graph
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/mat"
 )
 
 // Symmetry is how neighbour lists, which are not symmetric, become symmetric weights.
@@ -36,38 +41,80 @@ func Heat(t float64) Weight {
 // Weights is the n x n symmetric matrix of the edges that the lists make, each with its weight. Edges of weight 0 are
 // stored too: a length may be 0.
 func (nb *Neighbors) Weights(rule Symmetry, weight Weight) (*Matrix, error) {
+	r := takeEdgeRoom()
+	defer r.release()
+	out := &Matrix{}
+	return out, r.weigh(out, nb, rule, weight)
+}
+
+// LaplacianForm is [LaplacianForm] of [Neighbors.Weights], which are made in memory that later calls reuse.
+func (nb *Neighbors) LaplacianForm(ctx context.Context, x *mat.Dense, rule Symmetry, weight Weight) (*mat.SymDense,
+	error) {
+	r := takeEdgeRoom()
+	defer r.release()
+	if err := r.weigh(&r.weights, nb, rule, weight); err != nil {
+		return nil, err
+	}
+	return LaplacianForm(ctx, x, &r.weights)
+}
+
+// edgeRoom is memory in which lists become symmetric weights.
+type edgeRoom struct {
+	value                     []float64 // of the lists
+	reversed, sorted, weights Matrix
+}
+
+var edgeRooms sync.Pool // of *edgeRoom
+
+func takeEdgeRoom() *edgeRoom {
+	if r, ok := edgeRooms.Get().(*edgeRoom); ok {
+		return r
+	}
+	return &edgeRoom{}
+}
+
+func (r *edgeRoom) release() {
+	if 16*(cap(r.reversed.index)+cap(r.sorted.index)+cap(r.weights.index)) <= maxPooled {
+		edgeRooms.Put(r)
+	}
+}
+
+// weigh sets out to the weights of lists, in its memory if that is enough.
+func (r *edgeRoom) weigh(out *Matrix, nb *Neighbors, rule Symmetry, weight Weight) error {
 	n := nb.Len()
-	a := &Matrix{rows: n, cols: n, start: nb.start, index: nb.index, value: make([]float64, len(nb.index))}
+	r.value = slices.Grow(r.value[:0], len(nb.index))[:len(nb.index)]
+	a := Matrix{rows: n, cols: n, start: nb.start, index: nb.index, value: r.value}
 	for i := range n {
 		for p := nb.start[i]; p < nb.start[i+1]; p++ {
 			if a.index[p] >= n {
-				return nil, fmt.Errorf("weights: row %d lists row %d of %d; the lists of new rows have no symmetric form", i,
+				return fmt.Errorf("weights: row %d lists row %d of %d; the lists of new rows have no symmetric form", i,
 					a.index[p], n)
 			}
 			a.value[p] = weight(i, a.index[p], nb.dist2[p])
 			if math.IsNaN(a.value[p]) || math.IsInf(a.value[p], 0) {
-				return nil, fmt.Errorf("weights: edge (%d, %d) at squared distance %g has weight %g; choose another width", i,
+				return fmt.Errorf("weights: edge (%d, %d) at squared distance %g has weight %g; choose another width", i,
 					a.index[p], nb.dist2[p], a.value[p])
 			}
 		}
 	}
-	b := a.transposed()
-	return merge(b.transposed(), b, rule) // twice transposed: columns ascend
+	a.transposeTo(&r.reversed)
+	r.reversed.transposeTo(&r.sorted) // columns ascend
+	return merge(out, &r.sorted, &r.reversed, rule)
 }
 
-// merge joins two matrices of the same shape whose rows ascend.
-func merge(a, b *Matrix, rule Symmetry) (*Matrix, error) {
+// merge sets out to the sum or maximum of two matrices of the same shape whose rows ascend.
+func merge(out, a, b *Matrix, rule Symmetry) error {
 	both := math.Max
 	switch rule {
 	case Union:
 	case Sum:
 		both = func(v, w float64) float64 { return v + w }
 	default:
-		return nil, fmt.Errorf("unknown symmetry %q; the rules are union and sum", rule)
+		return fmt.Errorf("unknown symmetry %q; the rules are union and sum", rule)
 	}
-	most := len(a.index) + len(b.index)
-	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1), index: make([]int, 0, most),
-		value: make([]float64, 0, most)}
+	out.rows, out.cols = a.rows, a.cols
+	out.resize(len(a.index) + len(b.index))
+	out.start[0], out.index, out.value = 0, out.index[:0], out.value[:0]
 	for i := range a.rows {
 		ai, av := a.Row(i)
 		bi, bv := b.Row(i)
@@ -86,5 +133,5 @@ func merge(a, b *Matrix, rule Symmetry) (*Matrix, error) {
 		}
 		out.start[i+1] = len(out.index)
 	}
-	return out, nil
+	return nil
 }
