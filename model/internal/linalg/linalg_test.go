@@ -289,3 +289,97 @@ func TestSelect(t *testing.T) {
 		}
 	}
 }
+
+// TestDistanceBoundByItsFormula, of 10 numbers.
+func TestDistanceBoundByItsFormula(t *testing.T) {
+	b := NewDistanceBound(10)
+	if b.Relative != 26*0x1p-24+0x1p-20+10*0x1p-50 || b.Absolute != 52*0x1p-126 {
+		t.Errorf("%+v", b)
+	}
+	b = DistanceBound{Relative: 0.25, Absolute: 2}
+	for what, c := range map[string][2]float64{
+		"below": {b.Below(8, 4, 1.5), 12 - 3 - 3 - 2}, "half": {b.Half(8), 3}, "lowest": {b.Lowest(8, 5), 3 - 1 - 2.5},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s: %g, want %g", what, c[0], c[1])
+		}
+	}
+}
+
+// TestPivotedFactor: F F' = S, for a matrix without full rank and down to a share of the largest diagonal entry.
+func TestPivotedFactor(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 6))
+	x := mat.NewDense(5, 3, random(rng, 15))
+	var s mat.SymDense
+	s.SymOuterK(1, x)
+	var product mat.Dense
+	f, _ := PivotedFactor(&s, 1e-12)
+	if _, r := f.Dims(); r != 3 {
+		t.Fatalf("rank %d", r)
+	}
+	if product.Mul(f, f.T()); !(farthest(&product, &s) <= tolerance) {
+		t.Error("the product is another matrix")
+	}
+	even := mat.NewSymDense(3, []float64{4, 0, 0, 0, 1, 0, 0, 0, 2})
+	for share, want := range map[float64]int{0.2: 3, 0.3: 2, 0.6: 1} {
+		f, chol := PivotedFactor(even, share)
+		if _, r := f.Dims(); r != want || chol.Rank() != want {
+			t.Errorf("%d columns above %g of the largest entry, want %d", r, share, want)
+		}
+	}
+	if f, chol := PivotedFactor(mat.NewSymDense(2, nil), 0.1); f != nil || chol != nil {
+		t.Error("the factor of zero is not nil")
+	}
+}
+
+// TestOrthonormalize keeps the span of the leading columns.
+func TestOrthonormalize(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 7))
+	a := mat.NewDense(5, 2, random(rng, 10))
+	first, second := mat.Col(nil, 0, a), mat.Col(nil, 1, a)
+	Orthonormalize(a)
+	var gram mat.Dense
+	if gram.Mul(a.T(), a); !(farthest(&gram, Identity(2)) <= tolerance) {
+		t.Error("columns are not orthonormal")
+	}
+	p, q := mat.Col(nil, 0, a), mat.Col(nil, 1, a)
+	if !(math.Abs(math.Abs(Dot(p, first))-floats.Norm(first, 2)) <= tolerance) {
+		t.Error("the first column has another direction")
+	}
+	rest := floats.Norm(second, 2)
+	if !(math.Abs(math.Hypot(Dot(p, second), Dot(q, second))-rest) <= tolerance) {
+		t.Error("the second column is not in the span")
+	}
+}
+
+// TestTies: runs that begin among the first values, to their end, and sets in the order of their first members.
+func TestTies(t *testing.T) {
+	values := []float64{9, 5, 5, 4, 3, 3, 3, 1}
+	equal := func(a, b float64) bool { return a == b }
+	for d, want := range map[int][][2]int{1: nil, 2: {{1, 3}}, 5: {{1, 3}, {4, 7}}, 8: {{1, 3}, {4, 7}}} {
+		if got := Ties(values, d, equal); !slices.Equal(got, want) {
+			t.Errorf("%d values: %v, want %v", d, got, want)
+		}
+	}
+	for _, c := range []struct {
+		a, b    float64
+		k       int
+		largest float64
+		want    bool
+	}{
+		{1, 1 + 0.9e-6, 1, 1, true}, {1, 1 + 1.1e-6, 1, 1, false}, {-1, -1 - 0.9e-6, 1, 1, true},
+		{0, 0.9e-9, 100, 1e3, true}, {0, 1.1e-9, 100, 1e3, false}, {1e-9, -1e-9, 1, 1, false},
+	} {
+		if Tied(c.a, c.b, c.k, c.largest) != c.want || Tied(c.b, c.a, c.k, c.largest) != c.want {
+			t.Errorf("%+v", c)
+		}
+	}
+	got := Sets(7, func(join func(i, j int)) { join(5, 1); join(6, 5); join(3, 0); join(0, 3) })
+	if want := []int{0, 1, 2, 0, 3, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("sets %v, want %v", got, want)
+	}
+	a := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	if TransposeSquare(a, 3); !slices.Equal(a, []float64{1, 4, 7, 2, 5, 8, 3, 6, 9}) {
+		t.Errorf("the transpose is %v", a)
+	}
+}
