@@ -177,15 +177,17 @@ func (s *Set) secondOf(slot int) *mat.SymDense {
 	return nil
 }
 
-// reader parses a wire form; after an error it returns zeros.
+// reader parses a wire form; after the first error, which it keeps, it returns zeros.
 type reader struct {
 	rest []byte
 	err  error
 }
 
 func (r *reader) take(n int) []byte {
-	if n < 0 || n > len(r.rest) || r.err != nil {
-		r.err, r.rest = errCut, nil
+	if r.err == nil && (n < 0 || n > len(r.rest)) {
+		r.err = errCut
+	}
+	if r.err != nil {
 		return nil
 	}
 	b := r.rest[:n]

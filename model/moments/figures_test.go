@@ -1,0 +1,246 @@
+package moments
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// setOf is the set of rows of two features.
+func setOf(t *testing.T, perClass bool, x []float64, y []int) *Set {
+	t.Helper()
+	s := New(2, perClass)
+	if err := s.Add(t.Context(), x, y); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestMeansOfASet are those of all rows, with and without labels.
+func TestMeansOfASet(t *testing.T) {
+	x := []float64{1, 0, 2, 0, 6, 9}
+	for _, y := range [][]int{nil, {0, 1, 0}, {-1, 0, 1}, {-1, -1, 2}} {
+		s := setOf(t, len(y) > 0 && y[0] == 0, x, y)
+		if a, b := s.Mean(0), s.Mean(1); !(math.Abs(a-3) <= 1e-15) || !(math.Abs(b-3) <= 1e-15) {
+			t.Errorf("classes %v: means %g and %g, want 3", y, a, b)
+		}
+	}
+	if New(2, false).Mean(1) != 0 {
+		t.Error("the mean of no rows is not 0")
+	}
+	s := setOf(t, true, x, []int{-1, 2, 2})
+	for c, want := range []float64{1, 0, 0, 2, 0} {
+		if got := s.Count(c - 1); got != want {
+			t.Errorf("%g rows of class %d, want %g", got, c-1, want)
+		}
+	}
+	if s.Classes() != 3 || New(2, true).Classes() != 0 || !s.PerClass() || New(2, false).PerClass() || s.M() != 2 {
+		t.Errorf("%d classes", s.Classes())
+	}
+}
+
+// TestMergeFilled: a missing feature gets its value in each row.
+func TestMergeFilled(t *testing.T) {
+	first, y := []float64{1, 2, 3, 5}, []int{0, 1}
+	for _, perClass := range []bool{false, true} {
+		want := setOf(t, perClass, slices.Concat(first, []float64{4, 7, 8, 7}), []int{0, 1, 1, 0})
+		got := setOf(t, perClass, first, y)
+		if err := got.MergeFilled(setOf(t, perClass, []float64{4, 0, 8, 0}, []int{1, 0}), []int{1}, []float64{7}); err != nil {
+			t.Fatal(err)
+		}
+		a, err := got.Summary(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := want.Summary(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !mat.EqualApprox(a.Total, b.Total, 1e-12) || !mat.EqualApprox(a.Means, b.Means, 1e-12) ||
+			!(math.Abs(a.Mean[1]-21./4) <= 1e-12) {
+			t.Errorf("by class %v: %v, want %v", perClass, mat.Formatted(a.Total), mat.Formatted(b.Total))
+		}
+	}
+	s, o := setOf(t, false, first, y), New(2, false)
+	if err := s.MergeFilled(o, []int{1}, []float64{7}); err != nil || o.shift != nil || s.Mean(1) != 3.5 {
+		t.Errorf("no rows: %v", err)
+	}
+	o = setOf(t, false, []float64{4, 2}, nil)
+	if err := s.MergeFilled(o, nil, nil); err != nil || !(math.Abs(s.Mean(1)-3) <= 1e-15) {
+		t.Errorf("nothing is missing: %v, mean %g", err, s.Mean(1))
+	}
+}
+
+// TestZeroFeatures: a feature is 0 if it is in all rows, also where its sum is 0 by chance.
+func TestZeroFeatures(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		y    []int
+		want bool // of feature 1
+	}{
+		{[]float64{1, 0, 2, 0}, nil, true}, {[]float64{1, 0, 2, 0}, []int{0, 1}, true}, {[]float64{1, 3, 2, -3}, nil, false},
+		{[]float64{1, 3, 2, -3}, []int{0, 0}, false}, {[]float64{1, 1, 2, 1}, nil, false},
+		{[]float64{1, 3, 2, -3}, []int{0, 1}, false}, {[]float64{1, 0, 1, 0, 2, 5}, []int{0, 0, -1}, false},
+	} {
+		for _, perClass := range []bool{false, true} {
+			if s := setOf(t, perClass, c.x, c.y); s.IsZero(1) != c.want || s.IsZero(0) {
+				t.Errorf("%v of classes %v: %v", c.x, c.y, s.IsZero(1))
+			}
+		}
+	}
+	if !New(2, false).IsZero(0) {
+		t.Error("no rows have a feature that is not 0")
+	}
+	for what, s := range map[string]*Set{
+		"shift": {m: 1, shift: []float64{1}}, "sum of all": {m: 1, shift: []float64{0}, labelled: []float64{1}},
+		"sum":           {m: 1, shift: []float64{0}, sum: [][]float64{nil, {1}}},
+		"second moment": {m: 1, shift: []float64{0}, second: []*mat.SymDense{nil, mat.NewSymDense(1, []float64{1})}},
+	} {
+		if s.IsZero(0) {
+			t.Errorf("a feature with a %s of 1 is 0", what)
+		}
+	}
+}
+
+// TestMagnitudes: each number of a set has a bound, which it may reach, for rows of two and of at most 10.
+func TestMagnitudes(t *testing.T) {
+	weight := []float64{1, 2}
+	second := func(v float64) []*mat.SymDense {
+		return []*mat.SymDense{nil, mat.NewSymDense(2, []float64{0, 0, 0, v})}
+	}
+	for _, c := range []struct {
+		set  *Set
+		want string
+	}{
+		{&Set{m: 2, weight: weight, sum: [][]float64{{0, 40}, {-80, 80}}}, ""},
+		{&Set{m: 2, weight: weight, sum: [][]float64{{0, 41}, nil}}, "the sum of a slot has 41 at feature 1, which no rows of at most 10 have"},
+		{&Set{m: 2, weight: weight, sum: [][]float64{nil, {-81, 0}}}, "the sum of a slot has -81 at feature 0"},
+		{&Set{m: 2, weight: weight, sum: [][]float64{nil, {math.NaN(), 0}}}, "the sum of a slot has NaN"},
+		{&Set{m: 2, shift: []float64{20, -20}}, ""},
+		{&Set{m: 2, shift: []float64{20, -21}}, "the shift has -21 at feature 1"},
+		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), labelled: []float64{120, 0}}, ""},
+		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), labelled: []float64{121, 0}}, "the sum of all has 121 at feature 0"},
+		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), second: second(4800)}, ""},
+		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), second: second(4801)}, "the second moment has 4801 at feature 0"},
+		{&Set{m: 2, shift: []float64{99, 98}}, "the shift has 99 at feature 0"}, // the first one
+	} {
+		err := c.set.CheckMagnitude(10)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), "moments: "+c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// TestRefusedRows: errors have the row, the class and what is needed.
+func TestRefusedRows(t *testing.T) {
+	s := setOf(t, false, []float64{1, 2, 3, 4}, []int{0, -1})
+	for want, call := range map[string]func() error{
+		"3 numbers are not rows of 2 features":              func() error { return s.Add(t.Context(), make([]float64, 3), nil) },
+		"0 numbers are not rows of 0 features":              func() error { return New(0, false).Add(t.Context(), nil, nil) },
+		"row 1 has 3 numbers, the set 2 features":           func() error { return s.AddRows(t.Context(), [][]float64{{1, 2}, {1, 2, 3}}, nil) },
+		"row 0 has 0 numbers, the set 0 features":           func() error { return New(0, false).AddRows(t.Context(), [][]float64{{}}, nil) },
+		"1 rows, 2 classes":                                 func() error { return s.Add(t.Context(), []float64{1, 2}, []int{0, 0}) },
+		"row 1 has class -2; -1 means no label":             func() error { return s.Add(t.Context(), make([]float64, 4), []int{0, -2}) },
+		"the shift cannot change after rows were added":     func() error { return s.SetShift([]float64{1, 2}) },
+		"shift of 3 numbers for 2 features":                 func() error { return New(2, false).SetShift(make([]float64, 3)) },
+		"merging 3 features into 2":                         func() error { return s.Merge(New(3, false)) },
+		"merging sets of which only one has second moments": func() error { return s.Merge(New(2, true)) },
+		"no rows": func() error { _, err := New(2, false).Summary(false); return err },
+		"row 1, feature 1 is -Inf; impute or leave out such rows first": func() error {
+			return s.Add(t.Context(), []float64{1, 2, 3, math.Inf(-1)}, nil)
+		},
+		"feature 1 has second moment -2; rebuild the set from its rows": func() error {
+			_, err := (&Set{m: 2, shift: make([]float64, 2), weight: []float64{2}, sum: [][]float64{{0, 2}},
+				second: []*mat.SymDense{mat.NewSymDense(2, nil)}}).Summary(false)
+			return err
+		},
+	} {
+		if err := call(); err == nil || !strings.HasPrefix(err.Error(), "moments: "+want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := s.Add(t.Context(), nil, nil); err != nil || s.Count(-1) != 1 {
+		t.Errorf("no rows: %v", err)
+	}
+	// A variance of -1e-9 of the sum of squares is a rounding error, and counts as 0.
+	for off, want := range map[float64]bool{0.9e-9: true, 1.1e-9: false} {
+		s := &Set{m: 1, shift: []float64{5}, weight: []float64{1}, sum: [][]float64{{3}},
+			second: []*mat.SymDense{mat.NewSymDense(1, []float64{9 * (1 - off)})}}
+		sum, err := s.Summary(false)
+		if (err == nil) != want || want && (sum.Total.At(0, 0) != 0 || sum.Mean[0] != 8) {
+			t.Errorf("off by %g: %+v, %v", off, sum, err)
+		}
+	}
+}
+
+// TestRefusedSets: bytes of sets that no rows have.
+func TestRefusedSets(t *testing.T) {
+	one := mat.NewSymDense(1, []float64{1})
+	valid := func() *Set {
+		return &Set{m: 1, shift: []float64{0}, weight: []float64{1, 2}, sum: [][]float64{{1}, {2}}, labelled: []float64{2},
+			second: []*mat.SymDense{one, one}}
+	}
+	for _, c := range []struct {
+		change func(s *Set)
+		want   string
+	}{
+		{func(*Set) {}, ""},
+		{func(s *Set) { s.weight[1] = -1 }, "slot 1 has weight -1; it must be >= 0"},
+		{func(s *Set) { s.weight[1], s.sum[1] = 0, nil }, ""},
+		{func(s *Set) { s.sum[1] = nil }, "slot 1 has weight 2 and no sums"},
+		{func(s *Set) { s.labelled = nil }, "slot 1 has weight 2 and no sums"},
+		{func(s *Set) { s.labelled, s.perClass = nil, true }, ""},
+		{func(s *Set) { s.second[0] = nil }, "slot 0 has weight 1 and no sums"},
+		{func(s *Set) { s.second = s.second[:1] }, "slot 1 has weight 2 and no sums"},
+		{func(s *Set) { s.second = append(s.second, one) }, "3 second moments for 2 slots"},
+		{func(s *Set) { s.weight, s.sum = append(s.weight, 1), append(s.sum, []float64{3}) }, ""},
+		{func(s *Set) {
+			s.weight, s.sum, s.second = append(s.weight, 1), append(s.sum, []float64{3}), append(s.second, one)
+		}, "3 second moments for 3 slots"},
+		{func(s *Set) {
+			s.weight, s.sum, s.second = append(s.weight, 1), append(s.sum, []float64{3}), append(s.second, one)
+			s.perClass = true
+		}, ""},
+		{func(s *Set) { s.sum[0][0] = math.Inf(1) }, "a number of a set is +Inf"},
+		{func(s *Set) { s.shift[0] = math.NaN() }, "a number of a set is NaN"},
+		{func(s *Set) { s.second[1] = mat.NewSymDense(1, []float64{math.NaN()}) }, "a number of a set is NaN"},
+	} {
+		s := valid()
+		c.change(s)
+		b, err := s.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Set
+		err = again.UnmarshalBinary(b)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), "moments: "+c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+		if err != nil {
+			continue
+		}
+		if twice, err := again.AppendBinary(nil); err != nil || !slices.Equal(twice, b) {
+			t.Errorf("other bytes are written, %v", err)
+		}
+		for n := range len(b) { // of every shorter length
+			if err := new(Set).UnmarshalBinary(b[:n]); err == nil {
+				t.Errorf("%d of %d bytes are a set", n, len(b))
+			}
+		}
+		if err := new(Set).UnmarshalBinary(append(b, 7, 7)); err == nil || err.Error() != "moments: 2 bytes follow a set" {
+			t.Errorf("two bytes more: %v", err)
+		}
+	}
+	flags := binary.LittleEndian.AppendUint32(nil, 1)
+	if err := new(Set).UnmarshalBinary(append(flags, 0, 2)); err == nil ||
+		err.Error() != "moments: a flag is 2 and not 0 or 1" {
+		t.Errorf("a flag of 2: %v", err)
+	}
+	if err := new(Set).UnmarshalBinary(append(flags, 1, 0)); err != nil {
+		t.Errorf("a set without rows: %v", err)
+	}
+}
