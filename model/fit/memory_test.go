@@ -238,3 +238,87 @@ func TestMemoryGrowsWithNeighbours(t *testing.T) {
 		t.Errorf("%d methods have neighbours", tried)
 	}
 }
+
+// TestMemoryEstimateOfEachMethod, in bytes, for 1,000 rows of 10 features and for 100,000 of 300, half of them in one
+// class: the limits of rows, of patches and of a factor apply to the second. Another figure needs TestMemoryEstimate.
+func TestMemoryEstimateOfEachMethod(t *testing.T) {
+	k20 := func(name, parameter string) Config {
+		return Config{Method: name, Params: map[string]string{parameter: "20"}}
+	}
+	members := func(of string) Config {
+		return Config{Method: Blend, Params: map[string]string{"members": of}}
+	}
+	for what, c := range map[string]struct {
+		config       Config
+		small, large int64
+	}{
+		"dawge":                        {Config{Method: "dawge"}, 7_280_000, 1_388_800_000},
+		"dawge of 20":                  {k20("dawge", "k"), 6_480_000, 1_308_800_000},
+		"dla":                          {Config{Method: "dla"}, 3_080_000, 968_800_000},
+		"dla of 20":                    {k20("dla", "k1"), 4_280_000, 1_088_800_000},
+		"isomap":                       {Config{Method: "isomap"}, 28_180_000, 81_213_017_728},
+		"isomap of 20":                 {k20("isomap", "k"), 28_980_000, 81_293_017_728},
+		"ksmpa":                        {Config{Method: "ksmpa"}, 74_280_000, 1_176_800_000},
+		"ksmpa of 20":                  {k20("ksmpa", "k"), 75_480_000, 1_296_800_000},
+		"lda":                          {Config{Method: "lda"}, 0, 0},
+		"le":                           {Config{Method: "le"}, 7_465_744, 2_102_541_824},
+		"le of 20":                     {k20("le", "k"), 8_480_000, 2_182_541_824},
+		"lenewks":                      {Config{Method: "lenewks"}, 92_820_000, 1_217_000_000},
+		"lenews":                       {Config{Method: "lenews"}, 92_820_000, 1_217_000_000},
+		"lfda":                         {Config{Method: "lfda"}, 3_970_000, 1_753_800_000},
+		"lfda of 20":                   {k20("lfda", "kNN"), 4_620_000, 1_818_800_000},
+		"lle":                          {Config{Method: "lle"}, 12_180_000, 2_552_541_824},
+		"lle of 20":                    {k20("lle", "k"), 24_980_000, 3_832_541_824},
+		"lltsa":                        {Config{Method: "lltsa"}, 8_600_000, 1_520_800_000},
+		"lltsa of 20":                  {k20("lltsa", "k"), 19_480_000, 2_608_800_000},
+		"lpfe":                         {Config{Method: "lpfe"}, 28_222_976, 3_042_541_824},
+		"lpfe of 20":                   {k20("lpfe", "k"), 38_280_000, 3_962_541_824},
+		"lpp":                          {Config{Method: "lpp"}, 2_280_000, 888_800_000},
+		"lpp of 20":                    {k20("lpp", "k"), 3_480_000, 1_008_800_000},
+		"lppnews":                      {Config{Method: "lppnews"}, 92_820_000, 1_217_000_000},
+		"lsda":                         {Config{Method: "lsda"}, 2_280_000, 888_800_000},
+		"lsda of 20":                   {k20("lsda", "k"), 3_480_000, 1_008_800_000},
+		"lsdr":                         {Config{Method: "lsdr"}, 6_820_000, 1_610_000_000},
+		"lsmpa":                        {Config{Method: "lsmpa"}, 37_640_000, 1_004_000_000},
+		"lsmpa of 20":                  {k20("lsmpa", "k"), 38_840_000, 1_124_000_000},
+		"ltsimr":                       {Config{Method: "ltsimr"}, 74_680_000, 1_216_800_000},
+		"ltsimr of 20":                 {k20("ltsimr", "k"), 75_480_000, 1_296_800_000},
+		"mfa":                          {Config{Method: "mfa"}, 2_840_000, 944_800_000},
+		"mfa of 20":                    {k20("mfa", "k1"), 3_480_000, 1_008_800_000},
+		"mp-ltsimr":                    {Config{Method: "mp-ltsimr"}, 20_680_000, 180_928_800_000},
+		"mp-ltsimr of 20":              {k20("mp-ltsimr", "k"), 21_480_000, 181_008_800_000},
+		"mp-tsimr":                     {Config{Method: "mp-tsimr"}, 109_720_000, 180_000_000_000},
+		"mp-tsimr of 20":               {k20("mp-tsimr", "k"), 167_320_000, 180_000_000_000},
+		"mpda":                         {Config{Method: "mpda"}, 10_830_000, 47_650_600_000},
+		"mpda of 20":                   {k20("mpda", "k"), 11_480_000, 47_715_600_000},
+		"npe":                          {Config{Method: "npe"}, 2_280_000, 888_800_000},
+		"npe of 20":                    {k20("npe", "k"), 3_480_000, 1_008_800_000},
+		"pairacc":                      {Config{Method: "pairacc"}, 0, 0},
+		"pca":                          {Config{Method: "pca"}, 0, 0},
+		"pmpda":                        {Config{Method: "pmpda"}, 211_970_000, 1_961_800_000},
+		"pmpda of 20":                  {k20("pmpda", "k"), 329_620_000, 3_252_050_000},
+		"sle":                          {Config{Method: "sle"}, 0, 0},
+		"sle-ovr":                      {Config{Method: "sle-ovr"}, 720_000, 1_000_000_000},
+		"srda":                         {Config{Method: "srda"}, 0, 0},
+		"tnca":                         {Config{Method: "tnca"}, 1_020_000, 1_030_000_000},
+		"tsimr":                        {Config{Method: "tsimr"}, 28_600_000, 4_461_741_824},
+		"tsimr of 20":                  {k20("tsimr", "k"), 92_600_000, 10_861_741_824},
+		"auto":                         {Config{Method: Auto}, 38_009_600, 2_507_354_432},
+		"auto, one method":             {Config{Method: Auto, Blend: 1}, 37_880_000, 1_993_800_000},
+		"auto, nonlinear":              {Config{Method: Auto, Nonlinear: true}, 43_136_000, 3_707_354_432},
+		"auto, one scale":              {Config{Method: Auto, Scale: model.ScaleStandard, Dim: 3}, 37_763_200, 2_027_354_432},
+		"auto, one method and scale":   {Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Nonlinear: true}, 42_760_000, 2_473_800_000},
+		"landmarks":                    {Config{Method: "mfa", Landmarks: 150}, 17_560_000, 810_400_000},
+		"more landmarks than rows":     {Config{Method: "pca", Landmarks: 1500}, 16_000_000, 2_400_000_000},
+		"ranks":                        {Config{Method: "lda", Scale: model.ScaleRank}, 240_000, 720_000_000},
+		"a blend":                      {members("lda/standard/2,mfa/none/2,pca/none/3"), 3_000_000, 1_424_800_000},
+		"a blend of moments":           {members("lda/standard/2,pca/standard/3"), 0, 0},
+		"a blend with landmarks":       {members("mfa/standard/2/landmarks=50,lda/rank/2"), 7_400_000, 1_120_800_000},
+		"a method that does not exist": {Config{Method: "none"}, 0, 0},
+	} {
+		small, large := c.config.MemoryEstimate(1000, 500, 10), c.config.MemoryEstimate(100_000, 50_000, 300)
+		if small != c.small || large != c.large {
+			t.Errorf("%s: %d and %d bytes, want %d and %d", what, small, large, c.small, c.large)
+		}
+	}
+}
