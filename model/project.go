@@ -232,7 +232,7 @@ func (m *Model) ProjectSuspects(dst []float32, rows Rows) (suspects []int, err e
 // ProjectClasses is Project for maps that classify: it also writes the class index of each row to class, or
 // -1 if the map does not classify.
 func (m *Model) ProjectClasses(ctx context.Context, dst []float32, class []int, rows Rows) error {
-	if err := rows.check(m.M()); err != nil {
+	if err := m.fits(dst, rows); err != nil {
 		return err
 	}
 	return m.projection.project(ctx, dst, class, rows)

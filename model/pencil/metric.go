@@ -139,7 +139,7 @@ func cutByPivots(q *mat.SymDense, e []float64) *mat.Dense {
 	f := mat.NewSymDense(k, nil)
 	f.CopySym(q)
 	order, r := pivoted(alone, f, float64(k)*eps) // the diagonal is 1, and the largest eigenvalue at least that
-	u := mat.NewDense(r, k, nil) // columns in the order of q
+	u := mat.NewDense(r, k, nil)                  // columns in the order of q
 	for i := range r {
 		row := u.RawRowView(i)
 		for j := i; j < k; j++ {
