@@ -363,13 +363,13 @@ func fitAtMost(ctx context.Context, d *model.Data, c fit.Config) (*model.Model, 
 func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, scale []float64) {
 	p := fail.Must(frame.Prepare(ctx, d, false, scaling == model.ScaleUnit, &model.Report{}))
 	mean, variance := p.Spread()
-	scale, _, _ = (&frame.Task{Scaling: scaling}).Scales(mean, variance, float64(p.N), p)
-	for j, v := range scale {
+	for j, v := range variance {
 		if !linalg.IsFinite(v) {
 			panic(fail.With(fmt.Errorf("feature %s is too large: its variance exceeds float64; divide it by a constant",
 				frame.FeatureName(d.Features, j))))
 		}
 	}
+	scale, _, _ = (&frame.Task{Scaling: scaling}).Scales(mean, variance, float64(p.N), p)
 	return mean, scale
 }
 
