@@ -249,3 +249,48 @@ func TestOrders(t *testing.T) {
 		t.Errorf("order %d", got)
 	}
 }
+
+// TestReducedOrders: a reduction serves matrices of order 64 or more, for up to a quarter of the values.
+func TestReducedOrders(t *testing.T) {
+	for _, c := range []struct {
+		n, d int
+		want bool
+	}{{64, 16, true}, {64, 17, false}, {63, 3, false}, {64, 1, true}, {64, 0, false}} {
+		s := mat.NewSymDense(c.n, nil)
+		for i := range c.n {
+			s.SetSym(i, i, float64(i+1))
+		}
+		apply := func(a *mat.Dense) *mat.Dense { return tile.Times(t.Context(), s, a) }
+		if got := solveReduced(t.Context(), s, Identity(c.n), Max, c.d, apply); (got != nil) != c.want {
+			t.Errorf("%d values of order %d: %v", c.d, c.n, !c.want)
+		}
+	}
+}
+
+// TestOrderOfDenseMatrices: with more than a quarter of the entries the order stays; a path is put in its own order.
+func TestOrderOfDenseMatrices(t *testing.T) {
+	const n = 12
+	path := newSparse(n)
+	place := func(i int) int { return i * 5 % n } // of the i-th row of the path
+	for i := range n - 1 {
+		path.join(place(i), place(i+1), 1)
+	}
+	order := cuthillMcKee(path)
+	for i := range n {
+		if order[i] != place(i) && order[i] != place(n-1-i) {
+			t.Errorf("row %d of the path is %d: %v", i, order[i], order)
+		}
+	}
+	count := 0
+	for i := range n {
+		columns, _ := path.Row(i)
+		count += len(columns)
+	}
+	for i := 0; count <= n*n/4; i++ { // up to just above a quarter
+		path.join(place(i), place(i+3), 1)
+		count += 2
+	}
+	if order := cuthillMcKee(path); !slices.IsSorted(order) {
+		t.Errorf("%d entries of %d: %v", count, n*n, order)
+	}
+}

@@ -45,3 +45,20 @@ func TestReductionIsWrittenOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestComponentsOfAShare: as many as have the share of the variance, exactly or more, and no fewer than outputs.
+func TestComponentsOfAShare(t *testing.T) {
+	total := mat.NewSymDense(3, []float64{2, 0, 0, 0, 1, 0, 0, 0, 1})
+	for _, c := range []struct {
+		share float64
+		d     int
+		want  int
+	}{{0.5, 1, 1}, {0.51, 1, 2}, {0.75, 1, 2}, {0.76, 1, 3}, {0.1, 2, 2}, {0.1, 3, 3}} {
+		task := &Task{D: c.d, M: 3, VarianceShare: c.share, X: mat.NewDense(2, 3, nil),
+			Basis: &BasisScatters{Total: total, Within: total, Means: mat.NewDense(2, 3, nil)}}
+		f := newReduction(t.Context(), task)
+		if f.task.M != c.want || f.task.Columns != c.want || f.share != c.share || f.task.axes == nil {
+			t.Errorf("%g of the variance, %d outputs: %d components, want %d", c.share, c.d, f.task.M, c.want)
+		}
+	}
+}
