@@ -73,3 +73,18 @@ func TestTellingUnderALimitOfOne(t *testing.T) {
 		t.Errorf("%v after the end of the context", err)
 	}
 }
+
+// TestWorkersForWork: few multiply-adds have one worker.
+func TestWorkersForWork(t *testing.T) {
+	cores(t, 4)
+	for work, want := range map[float64]int{0: 1, 1 << 20: 1, 1<<20 + 1: 4} {
+		if got := WorkersFor(t.Context(), work); got != want {
+			t.Errorf("%g multiply-adds: %d workers, want %d", work, got, want)
+		}
+	}
+	err := EachOn(t.Context(), 1, 1, func(int) { panic("mine") })
+	if p, ok := err.(*Panic); !ok || p.Value() != "mine" || len(p.Stack()) == 0 ||
+		p.Error() != "panicked: mine; please report it" {
+		t.Errorf("%v", err)
+	}
+}
