@@ -81,7 +81,8 @@ func TestSplitsOfAnEvaluation(t *testing.T) {
 	for _, c := range []struct {
 		config Config
 		train  int
-	}{{Config{TrainFraction: 0.5}, 5}, {Config{TrainFraction: 0.7}, 7}, {Config{TrainPerClass: 3}, 6}, {Config{TrainPerClass: 9}, 8}} {
+	}{{Config{TrainFraction: 0.5}, 5}, {Config{TrainFraction: 0.7}, 7}, {Config{TrainPerClass: 3}, 6},
+		{Config{TrainPerClass: 9}, 8}} {
 		c.config.Splits = 3
 		splits, err := c.config.splits(y)
 		if err != nil || len(splits) != 3 {

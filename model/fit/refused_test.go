@@ -96,7 +96,8 @@ func TestMomentsAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
 		}
 	}
-	for name, want := range map[string]bool{"lda": true, "pca": true, "srda": true, "sle-ovr": false, "mfa": false, Auto: false,
+	for name, want := range map[string]bool{"lda": true, "pca": true, "srda": true, "sle-ovr": false, "mfa": false,
+		Auto:  false,
 		Blend: false, "none": false} {
 		if (Config{Method: name}).Streams() != want {
 			t.Errorf("%s reads rows in blocks: %v", name, !want)
@@ -149,7 +150,8 @@ func TestRuleOfAutoWithoutClasses(t *testing.T) {
 		config Config
 		want   Config
 	}{
-		{&model.Choice{Method: "lda", Dim: 3, Scale: model.ScaleNone}, Config{}, Config{Method: "lda", Dim: 3, Scale: "none"}},
+		{&model.Choice{Method: "lda", Dim: 3, Scale: model.ScaleNone}, Config{}, Config{Method: "lda", Dim: 3,
+			Scale: "none"}},
 		{&model.Choice{Method: "lda", Dim: 3, Scale: model.ScaleNone}, Config{Scale: model.ScaleMinMax, Dim: 2},
 			Config{Method: "lda", Dim: 2, Scale: "minmax"}},
 		{&model.Choice{Method: "lda", Dim: 3, Landmarks: 9, Width: 2}, Config{Scale: "none"},
@@ -190,7 +192,8 @@ func TestNamesOfTunedParameters(t *testing.T) {
 	for _, c := range all[:4] {
 		first = append(first, c["k1"]+" "+c["k2"])
 	}
-	if want := []string{"5 20", "5 5", "5 10", "5 40"}; len(all) != 30 || !slices.Equal(first, want) || all[9]["ridge"] != "1" {
+	if want := []string{"5 20", "5 5", "5 10", "5 40"}; len(all) != 30 || !slices.Equal(first, want) ||
+		all[9]["ridge"] != "1" {
 		t.Errorf("%d combinations begin with %v", len(all), first)
 	}
 }

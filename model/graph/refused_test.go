@@ -118,7 +118,7 @@ func TestBadShapesAreRefused(t *testing.T) {
 			_, err := Align(2, slices.Values([]Patch{{[]int{0, -1}, mat.NewSymDense(2, nil)}}))
 			return err
 		},
-		"the neighbourhood graph has 3 components, of [1 1 1] rows; give more neighbours, or connect the components": func() error {
+		"the neighbourhood graph has 3 components, of [1 1 1] rows; give more neighbours, or connect the comp": func() error {
 			return disconnected([]int{0, 1, 2})
 		},
 		"the neighbourhood graph has 8 components, of [2 1 1 1 1 1 1 1] rows;": func() error {

@@ -49,7 +49,8 @@ func TestMergeFilled(t *testing.T) {
 	for _, perClass := range []bool{false, true} {
 		want := setOf(t, perClass, slices.Concat(first, []float64{4, 7, 8, 7}), []int{0, 1, 1, 0})
 		got := setOf(t, perClass, first, y)
-		if err := got.MergeFilled(setOf(t, perClass, []float64{4, 0, 8, 0}, []int{1, 0}), []int{1}, []float64{7}); err != nil {
+		if err := got.MergeFilled(setOf(t, perClass, []float64{4, 0, 8, 0}, []int{1, 0}), []int{1},
+			[]float64{7}); err != nil {
 			t.Fatal(err)
 		}
 		a, err := got.Summary(true)
@@ -117,15 +118,18 @@ func TestMagnitudes(t *testing.T) {
 		want string
 	}{
 		{&Set{m: 2, weight: weight, sum: [][]float64{{0, 40}, {-80, 80}}}, ""},
-		{&Set{m: 2, weight: weight, sum: [][]float64{{0, 41}, nil}}, "the sum of a slot has 41 at feature 1, which no rows of at most 10 have"},
+		{&Set{m: 2, weight: weight, sum: [][]float64{{0, 41}, nil}},
+			"the sum of a slot has 41 at feature 1, which no rows of at most 10 have"},
 		{&Set{m: 2, weight: weight, sum: [][]float64{nil, {-81, 0}}}, "the sum of a slot has -81 at feature 0"},
 		{&Set{m: 2, weight: weight, sum: [][]float64{nil, {math.NaN(), 0}}}, "the sum of a slot has NaN"},
 		{&Set{m: 2, shift: []float64{20, -20}}, ""},
 		{&Set{m: 2, shift: []float64{20, -21}}, "the shift has -21 at feature 1"},
 		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), labelled: []float64{120, 0}}, ""},
-		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), labelled: []float64{121, 0}}, "the sum of all has 121 at feature 0"},
+		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), labelled: []float64{121, 0}},
+			"the sum of all has 121 at feature 0"},
 		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), second: second(4800)}, ""},
-		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), second: second(4801)}, "the second moment has 4801 at feature 0"},
+		{&Set{m: 2, weight: weight, sum: make([][]float64, 2), second: second(4801)},
+			"the second moment has 4801 at feature 0"},
 		{&Set{m: 2, shift: []float64{99, 98}}, "the shift has 99 at feature 0"}, // the first one
 	} {
 		err := c.set.CheckMagnitude(10)
@@ -139,14 +143,32 @@ func TestMagnitudes(t *testing.T) {
 func TestRefusedRows(t *testing.T) {
 	s := setOf(t, false, []float64{1, 2, 3, 4}, []int{0, -1})
 	for want, call := range map[string]func() error{
-		"3 numbers are not rows of 2 features":              func() error { return s.Add(t.Context(), make([]float64, 3), nil) },
-		"0 numbers are not rows of 0 features":              func() error { return New(0, false).Add(t.Context(), nil, nil) },
-		"row 1 has 3 numbers, the set 2 features":           func() error { return s.AddRows(t.Context(), [][]float64{{1, 2}, {1, 2, 3}}, nil) },
-		"row 0 has 0 numbers, the set 0 features":           func() error { return New(0, false).AddRows(t.Context(), [][]float64{{}}, nil) },
-		"1 rows, 2 classes":                                 func() error { return s.Add(t.Context(), []float64{1, 2}, []int{0, 0}) },
-		"row 1 has class -2; -1 means no label":             func() error { return s.Add(t.Context(), make([]float64, 4), []int{0, -2}) },
-		"the shift cannot change after rows were added":     func() error { return s.SetShift([]float64{1, 2}) },
-		"shift of 3 numbers for 2 features":                 func() error { return New(2, false).SetShift(make([]float64, 3)) },
+		"3 numbers are not rows of 2 features": func() error {
+			return s.Add(t.Context(), make([]float64, 3),
+				nil)
+		},
+		"0 numbers are not rows of 0 features": func() error { return New(0, false).Add(t.Context(), nil, nil) },
+		"row 1 has 3 numbers, the set 2 features": func() error {
+			return s.AddRows(t.Context(), [][]float64{{1,
+				2}, {1, 2, 3}}, nil)
+		},
+		"row 0 has 0 numbers, the set 0 features": func() error {
+			return New(0, false).AddRows(t.Context(),
+				[][]float64{{}}, nil)
+		},
+		"1 rows, 2 classes": func() error {
+			return s.Add(t.Context(), []float64{1, 2},
+				[]int{0, 0})
+		},
+		"row 1 has class -2; -1 means no label": func() error {
+			return s.Add(t.Context(), make([]float64, 4),
+				[]int{0, -2})
+		},
+		"the shift cannot change after rows were added": func() error { return s.SetShift([]float64{1, 2}) },
+		"shift of 3 numbers for 2 features": func() error {
+			return New(2, false).SetShift(make([]float64,
+				3))
+		},
 		"merging 3 features into 2":                         func() error { return s.Merge(New(3, false)) },
 		"merging sets of which only one has second moments": func() error { return s.Merge(New(2, true)) },
 		"no rows": func() error { _, err := New(2, false).Summary(false); return err },

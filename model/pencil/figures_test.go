@@ -133,7 +133,8 @@ func TestTiesAtTheCut(t *testing.T) {
 	low := make([]float64, n)
 	low[3], low[40] = 2, 1
 	var rank *RankError
-	if _, err := Solve(t.Context(), withValues(rng, low), Identity(n), Max, 5); !errors.As(err, &rank) || rank.Asked != 5 ||
+	if _, err := Solve(t.Context(), withValues(rng, low), Identity(n), Max, 5); !errors.As(err, &rank) ||
+		rank.Asked != 5 ||
 		rank.Max != 2 {
 		t.Errorf("5 directions of rank 2: %v", err)
 	}

@@ -41,8 +41,9 @@ func TestCorrectOfAModel(t *testing.T) {
 	}
 	few := &model.Data{N: 2, M: 1, X: []float64{1, 2}, Y: []int{0}}
 	for want, d := range map[string][2]*model.Data{
-		"correct: 1 labels and 2 values for 2 rows x 1 features":                {few, test},
-		"correct: 2 labels and 1 values for 2 rows x 1 features":                {train, {N: 2, M: 1, X: few.X[:1], Y: []int{0, 0}}},
+		"correct: 1 labels and 2 values for 2 rows x 1 features": {few, test},
+		"correct: 2 labels and 1 values for 2 rows x 1 features": {train, {N: 2, M: 1, X: few.X[:1],
+			Y: []int{0, 0}}},
 		"rows: 2 features, the model has 1; give the features it was fitted on": {train, {N: 1, M: 2, X: few.X, Y: few.Y}},
 	} {
 		for _, m := range []*model.Model{line, views} {

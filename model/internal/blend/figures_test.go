@@ -76,7 +76,8 @@ func TestPrincipalDirections(t *testing.T) {
 	for _, c := range []struct {
 		diagonal []float64
 		d, want  int
-	}{{[]float64{3, 2, 1}, 2, 2}, {[]float64{3, 2, 0}, 3, 2}, {[]float64{1, 1e-30, 1e-31}, 3, 1}, {[]float64{5, 4}, 9, 2}} {
+	}{{[]float64{3, 2, 1}, 2, 2}, {[]float64{3, 2, 0}, 3, 2}, {[]float64{1, 1e-30, 1e-31}, 3, 1},
+		{[]float64{5, 4}, 9, 2}} {
 		s := mat.NewSymDense(len(c.diagonal), nil)
 		for i, v := range c.diagonal {
 			s.SetSym(i, i, v)
@@ -110,8 +111,8 @@ func TestWhatABlendNeeds(t *testing.T) {
 		t.Error("a blend of nothing learns from moments")
 	}
 	unit := map[string]string{"members": "lda/standard/1,pca/unit/2"}
-	want := `member "pca/unit/2" has the scale unit, and the blend standard: give the blend the scale unit, or the member ` +
-		"another one"
+	want := `member "pca/unit/2" has the scale unit, and the blend standard: give the blend the scale unit, or the ` +
+		"member another one"
 	if err := CheckScale(unit, model.ScaleStandard); err == nil || err.Error() != want {
 		t.Error(err)
 	}
@@ -121,14 +122,16 @@ func TestWhatABlendNeeds(t *testing.T) {
 	if err := CheckScale(map[string]string{"members": "lda/standard/1"}, model.ScaleNone); err != nil {
 		t.Error(err)
 	}
-	for _, c := range [][3]int{{3, 50, 20}, {25, 50, 24}, {21, 50, 20}, {22, 50, 21}, {3, 7, 7}} { // classes, columns, outputs
+	// classes, columns, outputs
+	for _, c := range [][3]int{{3, 50, 20}, {25, 50, 24}, {21, 50, 20}, {22, 50, 21}, {3, 7, 7}} {
 		task := &frame.Task{Columns: c[1], Basis: &frame.BasisScatters{Counts: make([]float64, c[0])}}
 		if got := Method.Dim(task); got != c[2] {
 			t.Errorf("%d classes, %d columns: %d outputs, want %d", c[0], c[1], got, c[2])
 		}
 	}
-	if _, err := parse("lda/none/1/landmarks=5,mfa/none/1/landmarks=6/width=2"); err == nil || !strings.Contains(err.Error(),
-		`member "mfa/none/1/landmarks=6/width=2" has 6 landmarks of width 2, another has 5 of width 1; give`) {
+	if _, err := parse("lda/none/1/landmarks=5,mfa/none/1/landmarks=6/width=2"); err == nil ||
+		!strings.Contains(err.Error(),
+			`member "mfa/none/1/landmarks=6/width=2" has 6 landmarks of width 2, another has 5 of width 1; give`) {
 		t.Error(err)
 	}
 }

@@ -34,8 +34,9 @@ func TestChoiceWithoutScores(t *testing.T) {
 		}
 	}
 	s := &selection{v: &validator{rows: &frame.Rows{}}, total: &frame.Task{Basis: &frame.BasisScatters{}}}
-	if got, want := s.withoutScores().Rule, "fewer than 2 classes have the 3 rows that cross-validation needs, or nothing "+
-		"varies in a part of the rows"; got != want {
+	if got, want := s.withoutScores().Rule,
+		"fewer than 2 classes have the 3 rows that cross-validation needs, or nothing "+
+			"varies in a part of the rows"; got != want {
 		t.Error(got)
 	}
 	for members, want := range map[int]bool{0: true, 2: true, 1: false} {
@@ -99,7 +100,8 @@ func TestCandidatesAreOrdered(t *testing.T) {
 	}
 	same := model.Score{Method: "a", Scale: "b", Landmarks: 1, Width: 2, Params: map[string]string{"c": "d"}}
 	for i, change := range []func(*model.Score){func(*model.Score) {}, func(s *model.Score) { s.Method = "x" },
-		func(s *model.Score) { s.Scale = "x" }, func(s *model.Score) { s.Landmarks = 2 }, func(s *model.Score) { s.Width = 3 },
+		func(s *model.Score) { s.Scale = "x" }, func(s *model.Score) { s.Landmarks = 2 },
+		func(s *model.Score) { s.Width = 3 },
 		func(s *model.Score) { s.Params = nil }} {
 		other := same
 		change(&other)
@@ -201,7 +203,8 @@ func TestDimensionsToTry(t *testing.T) {
 		columns, rows, bound int
 		want                 []int
 	}{
-		{50, 100, 0, []int{2, 5, 10, 20}}, {7, 100, 0, []int{2, 5, 7}}, {50, 9, 0, []int{2, 5, 8}}, {50, 100, 6, []int{2, 5, 6}},
+		{50, 100, 0, []int{2, 5, 10, 20}}, {7, 100, 0, []int{2, 5, 7}}, {50, 9, 0, []int{2, 5, 8}}, {50, 100, 6, []int{2,
+			5, 6}},
 		{1, 100, 0, []int{1}}, {5, 1, 0, []int{1}},
 	} {
 		s := &selection{c: Config{MaxDim: c.bound}, total: &frame.Task{Columns: c.columns},

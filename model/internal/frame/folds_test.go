@@ -92,7 +92,8 @@ func TestFoldsByHand(t *testing.T) {
 		!slices.Equal(test, []int{3, 9}) {
 		t.Errorf("fold 1 trains on %v", train)
 	}
-	two := &Rows{N: 8, Y: []int{0, 0, 0, 1, 1, 1, 1, 1}, Classes: []string{"a", "b"}, Groups: []int{1, 2, 3, 1, 2, 3, 1, 2}}
+	two := &Rows{N: 8, Y: []int{0, 0, 0, 1, 1, 1, 1, 1}, Classes: []string{"a", "b"}, Groups: []int{1, 2, 3, 1, 2, 3, 1,
+		2}}
 	if pick, _ := Folds(two, 8, 3, 0); len(pick) != 8 {
 		t.Errorf("two classes of three groups: %v", pick)
 	}

@@ -116,9 +116,10 @@ func TestNotesOfARun(t *testing.T) {
 // TestNotesOfNeighbours: what was clamped, added or connected is noted with its figures.
 func TestNotesOfNeighbours(t *testing.T) {
 	x := mat.NewDense(6, 1, []float64{0, 1, 2, 20, 21, 22})
-	task := &Task{X: x, M: 1, Params: map[string]string{"k": "9", "s": "2", "o": "5", "t": "auto"}, Report: &model.Report{},
-		Rows:  &Rows{N: 6, M: 1, Y: []int{0, 0, 0, 1, 1, 2}},
-		Basis: &BasisScatters{N: 6, Counts: []float64{3, 2, 1}, Class: []int{0, 1, 2}}}
+	task := &Task{X: x, M: 1, Params: map[string]string{"k": "9", "s": "2", "o": "5", "t": "auto"},
+		Report: &model.Report{},
+		Rows:   &Rows{N: 6, M: 1, Y: []int{0, 0, 0, 1, 1, 2}},
+		Basis:  &BasisScatters{N: 6, Counts: []float64{3, 2, 1}, Class: []int{0, 1, 2}}}
 	phases := map[string]float64{}
 	task.Progress = func(phase string, done float64) { phases[phase] = done }
 	lists := Nearest(t.Context(), task, "k")
@@ -230,8 +231,8 @@ func TestSearchThatStopped(t *testing.T) {
 	noteStopped(task, &Solution{})
 	noteStopped(task, &Solution{search: &model.Search{Converged: true}})
 	noteStopped(task, &Solution{search: &model.Search{Limit: 7, Start: 2, End: 3, Gradient: 0.5}})
-	if want := "the search stopped before it converged, after at most 7 steps from a start: the criterion was 2, and is 3 " +
-		"with a gradient of norm 0.5"; !slices.Equal(task.Report.Notes, []string{want}) {
+	if want := "the search stopped before it converged, after at most 7 steps from a start: the criterion was 2, and is " +
+		"3 with a gradient of norm 0.5"; !slices.Equal(task.Report.Notes, []string{want}) {
 		t.Errorf("notes %q", task.Report.Notes)
 	}
 }

@@ -54,7 +54,8 @@ func TestParameterOfAKernel(t *testing.T) {
 		err    string
 	}{
 		{"gauss", three, nil, 4, ""},
-		{"gauss", []float64{0, 0, 0, 0, 0, 0, 2, 0}, nil, 4, ""},                         // the median of 0 and 4 is below the least
+		{"gauss", []float64{0, 0, 0, 0, 0, 0, 2, 0}, nil, 4, ""},
+		// the median of 0 and 4 is below the least
 		{"gauss", []float64{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3, 0}, nil, 1, ""}, // the median is 0
 		{"gauss", []float64{5, 5, 5, 5}, nil, 1, ""},
 		{"gauss", []float64{5, 5}, nil, 1, ""},
@@ -221,8 +222,10 @@ func TestNumbersOfAnArray(t *testing.T) {
 		want string
 	}{
 		{[]float64{0}, ""}, {[]float64{math.MaxInt32 - 1}, ""}, {[]float64{1, 2}, "2 numbers in k, 1 is needed"},
-		{nil, "0 numbers in k, 1 is needed"}, {[]float64{1.5}, "k holds 1.5; it must be an integer from 0 and below 2.147483647e+09"},
-		{[]float64{math.MaxInt32}, "k holds 2.147483647e+09;"}, {[]float64{-1}, "k holds -1;"}, {[]float64{math.NaN()}, "holds NaN"},
+		{nil, "0 numbers in k, 1 is needed"}, {[]float64{1.5},
+			"k holds 1.5; it must be an integer from 0 and below 2.147483647e+09"},
+		{[]float64{math.MaxInt32}, "k holds 2.147483647e+09;"}, {[]float64{-1}, "k holds -1;"}, {[]float64{math.NaN()},
+			"holds NaN"},
 	} {
 		n, err := of(c.v...)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) ||

@@ -13,8 +13,8 @@ import (
 	"github.com/embedd/embedd/model/internal/method"
 )
 
-// rulesOf are the rules of each method: its default dimension and its bound for 50 rows of 4 classes and 10 columns; how
-// it chooses the ridge; the values that tuning tries; and when auto tries it, with which settings.
+// rulesOf are the rules of each method: its default dimension and its bound for 50 rows of 4 classes and 10 columns;
+// how it chooses the ridge; the values that tuning tries; and when auto tries it, with which settings.
 var rulesOf = map[string]string{
 	"pca": "dim 2, at most rank 10 of the total scatter; auto 6",
 	"lda": "dim 3, at most the 3 discriminant directions of 4 classes (C-1); ridge [0.1 1]; auto 3;" +

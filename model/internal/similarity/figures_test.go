@@ -95,17 +95,14 @@ func TestThinFactor(t *testing.T) {
 	if thinFactor(mat.NewDense(4, 4, nil)) != nil {
 		t.Error("zero has a factor")
 	}
-	for size, refused := range map[float64]bool{1e150: false, 1.01e150: true, math.NaN(): false} {
+	for size, refused := range map[float64]bool{1e150: false, 1.01e150: true} {
 		g := mat.NewDense(2, 2, []float64{size, 0, 0, 1})
 		err := func() (err error) {
 			defer fail.Catch(&err)
 			Rule{Steps: 1}.Learn(t.Context(), g, mat.NewDense(2, 2, nil), func(float64) {})
 			return nil
 		}()
-		if math.IsNaN(size) {
-			refused = err != nil
-		}
-		if (err != nil) != refused || err != nil && size > 1e150 && !strings.HasPrefix(err.Error(),
+		if (err != nil) != refused || err != nil && !strings.HasPrefix(err.Error(),
 			"the largest product of two of the 2 rows is 1.01e+150, more than 1e150; scale the features") {
 			t.Errorf("a product of %g: %v", size, err)
 		}
@@ -133,7 +130,8 @@ func TestLearningByHand(t *testing.T) {
 		t.Errorf("three steps: %+v", l)
 	}
 	three := mat.NewDense(3, 3, []float64{1, 0, 0, 0, 1, 0, 0, 0, 1})
-	if l := (Rule{SumToOne: true}).Learn(t.Context(), three, mat.NewDense(3, 3, nil), func(float64) {}); l.W.At(0, 1) != 0.5 ||
+	if l := (Rule{SumToOne: true}).Learn(t.Context(), three, mat.NewDense(3, 3, nil), func(float64) {}); l.W.At(0,
+		1) != 0.5 ||
 		l.W.At(1, 1) != 0 {
 		t.Errorf("rows that sum to 1: %v", mat.Formatted(l.W))
 	}

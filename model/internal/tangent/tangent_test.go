@@ -141,7 +141,8 @@ func TestPseudoInverses(t *testing.T) {
 	for i := 30; i < n; i++ {
 		s.SetSym(i, i, 1)
 	}
-	if _, _, err := deflated(t.Context(), s, 1); err == nil || !strings.HasPrefix(err.Error(), "more than 16 of 80 eigen") {
+	if _, _, err := deflated(t.Context(), s, 1); err == nil || !strings.HasPrefix(err.Error(),
+		"more than 16 of 80 eigen") {
 		t.Error(err)
 	}
 	for i := 3; i < n; i++ {
