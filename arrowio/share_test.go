@@ -35,11 +35,7 @@ func columnOf(typ byte, typeTable flatType, children []flatType, r rewrite.Recor
 
 func integerField(bits int32) flatType {
 	return func(b *flatbuffers.Builder) flatbuffers.UOffsetT {
-		b.StartObject(2)
-		b.PrependInt32Slot(0, bits, 0)
-		b.PrependBoolSlot(1, true, false)
-		integer := b.EndObject()
-		return rewrite.FieldTable(b, b.CreateString("i"), false, ipc.TypeInt, integer, 0, 0, 0)
+		return rewrite.FieldTable(b, b.CreateString("i"), false, ipc.TypeInt, integer(bits, true)(b), 0, 0, 0)
 	}
 }
 
