@@ -99,7 +99,8 @@ func TestOutputsOfText(t *testing.T) {
 func TestFieldsOfAMessage(t *testing.T) {
 	b := arrow.BinaryTypes
 	columns := []any{"a", from(t, i32, `[1,null]`), "b", from(t, arrow.ListOf(f32), `[[1],[2]]`), "c",
-		from(t, b.LargeString, `["x",null]`), "d", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["x","y"]`),
+		from(t, b.LargeString, `["x",null]`), "d",
+		from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["x","y"]`),
 		"e", from(t, b.Binary, `["AA==",null]`), "f", from(t, arrow.ListOf(str), `[["x"],null]`), "g",
 		from(t, arrow.StructOf(arrow.Field{Name: "s", Type: i32, Nullable: true}), `[{"s":1},null]`), "h",
 		from(t, arrow.FixedWidthTypes.Date32, `["2024-05-01",null]`), "i", from(t, arrow.Null, `[null,null]`), "j",
@@ -113,8 +114,8 @@ func TestFieldsOfAMessage(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if want := "a:number b:list of numbers c:text d:text e:binary f:list g:nested h:date i:null j:text k:binary l:number " +
-		"m:text"; strings.Join(got, " ") != want {
+	if want := "a:number b:list of numbers c:text d:text e:binary f:list g:nested h:date i:null j:text k:binary " +
+		"l:number m:text"; strings.Join(got, " ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, " "), want)
 	}
 	if m.LabelKind() != "text" || m.KeyKind() != "text" {

@@ -8,8 +8,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestTextFaults: a row of text that cannot be read, or has a value of the wrong type, is a fault with its code, and the
-// others are read. A message without any such row is refused.
+// TestTextFaults: a row of text that cannot be read, or has a value of the wrong type, is a fault with its code, and
+// the others are read. A message without any such row is refused.
 func TestTextFaults(t *testing.T) {
 	spec := Spec{Features: []string{"x", "v"}, Label: "label", Key: "id", Encodings: []Encoding{{Column: "day"},
 		{Column: "kind", Values: []string{"a", "b"}}}}
@@ -64,10 +64,12 @@ func TestTextFaults(t *testing.T) {
 		{`"k"`, `true`, `id the boolean true cannot be a key key_type: l  1 1 2 19844 1 0`},
 		{`"k"`, `17`, `l 17 1 1 2 19844 1 0`},
 		{`{"x"`, `["x"`,
-			` the JSON is invalid at byte 73: invalid character ':' after array element (expecting ',' or ']') not_json:   NaN NaN NaN NaN NaN NaN`},
+			` the JSON is invalid at byte 73: invalid character ':' after array element (expecting ',' or ']') ` +
+				`not_json:   NaN NaN NaN NaN NaN NaN`},
 		{`"k"}`, `"k"`, ` the JSON ends early, after 136 bytes not_json:   NaN NaN NaN NaN NaN NaN`},
 		{`{"x"`, `{x`,
-			` the JSON is invalid at byte 70: invalid character 'x' at start of string (expecting '"') not_json:   NaN NaN NaN NaN NaN NaN`},
+			` the JSON is invalid at byte 70: invalid character 'x' at start of string (expecting '"') ` +
+				`not_json:   NaN NaN NaN NaN NaN NaN`},
 		{`"x":1`, `"x":1,"x":2`, `x an object has two fields of this name not_json:   NaN NaN NaN NaN NaN NaN`},
 	} {
 		bad := strings.Replace(good, c.from, c.to, 1)

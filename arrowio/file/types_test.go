@@ -22,7 +22,8 @@ func columns(t *testing.T, typed ...any) arrow.Record {
 	var fields []arrow.Field
 	var arrays []arrow.Array
 	for k := 0; k < len(typed); k += 2 {
-		a, _, err := array.FromJSON(memory.DefaultAllocator, typed[k].(arrow.DataType), strings.NewReader(typed[k+1].(string)))
+		values := strings.NewReader(typed[k+1].(string))
+		a, _, err := array.FromJSON(memory.DefaultAllocator, typed[k].(arrow.DataType), values)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,14 +130,14 @@ func TestWritersRefuse(t *testing.T) {
 		{"a.parquet", []arrow.Record{one, month}, "the schema changes between batches: one file holds one schema"},
 		{"a.arrow", []arrow.Record{one, month}, "the schema changes between batches: one file holds one schema"},
 		{"a.arrows", []arrow.Record{one, month}, "the schema changes between batches: one file holds one schema"},
-		{"a.parquet", []arrow.Record{month}, `column "c0" of type month_interval cannot be written to Parquet: leave it out ` +
-			"with --keep, or write .arrow"},
+		{"a.parquet", []arrow.Record{month}, `column "c0" of type month_interval cannot be written to Parquet: leave it ` +
+			"out with --keep, or write .arrow"},
 		{"a.parquet", []arrow.Record{twice}, `two columns are named "a_0", which Parquet does not allow: give the output ` +
 			"another name with --column, or keep fewer columns"},
 		{"a.csv", []arrow.Record{twice}, `two columns would be named "a_0": give the output another name with --column, or ` +
 			"keep fewer columns"},
-		{"a.csv", []arrow.Record{lists}, `row 3: list column "c0" has 1 elements, the first row had 2: CSV needs one length; ` +
-			"write .parquet or .arrow"},
+		{"a.csv", []arrow.Record{lists}, `row 3: list column "c0" has 1 elements, the first row had 2: CSV needs one ` +
+			"length; write .parquet or .arrow"},
 	} {
 		path := filepath.Join(t.TempDir(), c.name)
 		w, err := Create(path)

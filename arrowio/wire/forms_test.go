@@ -31,7 +31,8 @@ func TestFormats(t *testing.T) {
 			}
 		}
 	}
-	if FormatOf("text/html") != "" || FormatOf("") != "" || Format("").IsText() || Format("").ContentType() != ContentType {
+	if FormatOf("text/html") != "" || FormatOf("") != "" || Format("").IsText() ||
+		Format("").ContentType() != ContentType {
 		t.Error("another type is a format")
 	}
 }

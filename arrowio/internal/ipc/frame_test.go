@@ -92,7 +92,8 @@ func TestTypeNames(t *testing.T) {
 			t.Errorf("type %d is %q, want %q", typ, got, want)
 		}
 	}
-	l := Layout{Fields: []Field{{Type: TypeFixedList, Dict: -1}, {Type: TypeLargeList, Dict: -1}, {Type: TypeList, Dict: -1},
+	l := Layout{Fields: []Field{{Type: TypeFixedList, Dict: -1}, {Type: TypeLargeList, Dict: -1},
+		{Type: TypeList, Dict: -1},
 		{Type: TypeUtf8, Dict: 0}}}
 	if got := l.Describe(0); got != "fixed-size list of large list of list of dictionary of string" {
 		t.Error(got)

@@ -26,12 +26,13 @@ func logged(t *testing.T, f fit.Config) (*Trainer, *bytes.Buffer, func() *spec.L
 	t.Helper()
 	log := &bytes.Buffer{}
 	c := configOf(f)
-	c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	timeless := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
 		return a
-	}}))
+	}
+	c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: timeless}))
 	l, live := newTrainer([]string{"x", "y"}, c)
 	if learnRings(t, l, 9); live() == nil {
 		t.Fatal("no first model")
@@ -189,7 +190,8 @@ func TestChangesAreLogged(t *testing.T) {
 		other := *live()
 		other.Version = "v7"
 		l.adopt(t.Context(), &other, true)
-		if want := "level=INFO msg=\"a chosen model goes live\" version=v7 pinned=true\n"; log.String() != want || !l.pinned ||
+		want = "level=INFO msg=\"a chosen model goes live\" version=v7 pinned=true\n"
+		if log.String() != want || !l.pinned ||
 			l.candidates != nil || l.newest != 0 {
 			t.Errorf("the log has %q, pinned %v", log.String(), l.pinned)
 		}
@@ -202,8 +204,8 @@ func TestRowsOfTooManyClasses(t *testing.T) {
 	for _, rows := range []int{0, 3, 2} {
 		l.data.countOverClassLimit(rows)
 	}
-	want := `level=WARN msg="rows of new classes are not learned" rows=3 limit=10 fix="raise limits.classes, or check that ` +
-		`the label column holds classes"` + "\n"
+	want := `level=WARN msg="rows of new classes are not learned" rows=3 limit=10 fix="raise limits.classes, or check ` +
+		`that the label column holds classes"` + "\n"
 	if l.data.overClassLimit != 5 || log.String() != want {
 		t.Errorf("%d rows, the log has %q", l.data.overClassLimit, log.String())
 	}
@@ -371,17 +373,18 @@ func TestOutlierIsDescribed(t *testing.T) {
 	l.Learn(t.Context(), e)
 	l.data.sift()
 	got := l.data.describeOutlier()
-	if want := "2 outliers were set aside, 0 are learned within limits; the newest is row 1 of message 16 of in.a: feature " +
-		"y is -1e+200, and sums of squares of numbers beyond 1e+140 exceed float64"; got != want {
+	if want := "2 outliers were set aside, 0 are learned within limits; the newest is row 1 of message 16 of in.a: " +
+		"feature y is -1e+200, and sums of squares of numbers beyond 1e+140 exceed float64"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if !strings.HasPrefix(log.String(), `level=WARN msg="outliers are set aside, or learned within limits" rows=2 newest="`) ||
+	const begins = `level=WARN msg="outliers are set aside, or learned within limits" rows=2 newest="`
+	if !strings.HasPrefix(log.String(), begins) ||
 		!strings.HasSuffix(log.String(), `fix="find their publisher; if the values are right, send their logarithm"`+"\n") {
 		t.Errorf("the log has %q", log.String())
 	}
 	var s spec.Status
-	if l.data.countOutliers(&s); s.Outliers != 2 || s.LimitedRows != 0 || s.LastOutlier != got || len(s.OutlierClasses) != 1 ||
-		s.OutlierClasses[0].Class != "in" || s.OutlierClasses[0].SetAside != 2 {
+	if l.data.countOutliers(&s); s.Outliers != 2 || s.LimitedRows != 0 || s.LastOutlier != got ||
+		len(s.OutlierClasses) != 1 || s.OutlierClasses[0].Class != "in" || s.OutlierClasses[0].SetAside != 2 {
 		t.Errorf("status %+v", s)
 	}
 }
