@@ -106,7 +106,7 @@ func TestConvertedTypes(t *testing.T) {
 			got = typ.String()
 		}
 		if got != want {
-			t.Errorf("%s is %q, want %q", c, got, want)
+			t.Errorf("%v is %q, want %q", c, got, want)
 		}
 	}
 }

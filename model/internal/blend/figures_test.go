@@ -25,6 +25,13 @@ func TestOutputsByHand(t *testing.T) {
 	of := func(train, test []float64, d int) *frame.OutputPair {
 		return &frame.OutputPair{Train: train, Test: test, D: d}
 	}
+	outputs := func(members []Member, d int) (*frame.OutputPair, error) {
+		f, err := new(Scratch).Fold(t.Context(), members)
+		if err != nil {
+			return nil, err
+		}
+		return f.Outputs(t.Context(), -1, d)
+	}
 	wide := of([]float64{0, 9, 4, 9, 8, 9}, []float64{10, 3}, 2) // the second column is not used
 	flat := of([]float64{7, 7, 7}, []float64{7}, 1)
 	for what, c := range map[string]struct {
@@ -39,7 +46,7 @@ func TestOutputsByHand(t *testing.T) {
 		"twice, in one vote": {[]Member{{Vote{"a", "x"}, wide, 1}, {Vote{"a", "x"}, wide, 1}}, 2,
 			[]float64{-4, 0, 4, 6}},
 	} {
-		y, err := new(Scratch).Outputs(t.Context(), c.members, c.d)
+		y, err := outputs(c.members, c.d)
 		if err != nil || y.D != 1 || len(y.Train) != 3 || len(y.Test) != 1 {
 			t.Fatalf("%s: %+v, %v", what, y, err)
 		}
@@ -49,21 +56,13 @@ func TestOutputsByHand(t *testing.T) {
 			}
 		}
 	}
-	if y, err := new(Scratch).Outputs(t.Context(), []Member{{Vote{"b", "x"}, flat, 1}}, 1); y != nil || err != nil {
+	if y, err := outputs([]Member{{Vote{"b", "x"}, flat, 1}}, 1); y != nil || err != nil {
 		t.Errorf("of members that do not vary: %v, %v", y, err)
 	}
 	// Two votes count as one each.
-	y, err := new(Scratch).Outputs(t.Context(), []Member{{Vote{"a", "x"}, wide, 1}, {Vote{"b", "x"}, wide, 1}}, 2)
+	y, err := outputs([]Member{{Vote{"a", "x"}, wide, 1}, {Vote{"b", "x"}, wide, 1}}, 2)
 	if err != nil || !(math.Abs(y.Train[0]+4*math.Sqrt2/math.Sqrt(32./3)) <= 1e-12) {
 		t.Errorf("two votes: %v, %v", y, err)
-	}
-	x := mat.NewDense(65, 2, nil) // rows at a time, and one more
-	for i := range 65 {
-		x.Set(i, 0, float64(i))
-		x.Set(i, 1, 1)
-	}
-	if p := products(x); p.At(0, 0) != 64*65*129/6 || p.At(0, 1) != 64*65/2 || p.At(1, 1) != 65 {
-		t.Errorf("products %v", mat.Formatted(p))
 	}
 	a, b := mat.NewDense(2, 1, []float64{1, 2}), mat.NewDense(2, 2, []float64{3, 4, 5, 6})
 	if got := sideBySide([]*mat.Dense{a, b}, 3); !mat.Equal(got, mat.NewDense(2, 3, []float64{1, 3, 4, 2, 5, 6})) {
