@@ -145,11 +145,12 @@ func (u *undeliverable) restore(a *answer) (isPostponed, isNext bool) {
 	return true, a.in.Delivered == one.delivered+1
 }
 
-// maxBody returns for how many bytes the output of an input was split when it was postponed; 0: it was not.
+// maxBody returns for how many bytes the output of an input was split when it was postponed; 0: it was not postponed, or
+// no part of it is or may be stored, and it may be split for another limit.
 func (u *undeliverable) maxBody(in *input) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if one := u.inputs[keyOf(in)]; one != nil {
+	if one := u.inputs[keyOf(in)]; one != nil && len(one.parts) > 0 {
 		return one.maxBody
 	}
 	return 0
