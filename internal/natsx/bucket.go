@@ -1,7 +1,6 @@
 package natsx
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -276,17 +275,6 @@ func (b *Bucket) getDirect(ctx context.Context, key string) (value []byte, revis
 // ended.
 func IsDeleteMarker(header nats.Header) bool {
 	return header.Get("KV-Operation") != "" || header.Get(jetstream.MarkerReasonHeader) != ""
-}
-
-// Create stores the first value of a key. It returns the stored value, and whether that is this one.
-func (b *Bucket) Create(ctx context.Context, key string, value []byte) (stored []byte, created bool, err error) {
-	stored, err = b.Modify(ctx, key, func(old []byte) ([]byte, error) {
-		if old != nil {
-			return old, nil
-		}
-		return value, nil
-	})
-	return stored, err == nil && bytes.Equal(stored, value), err
 }
 
 // Update stores a value if the key is still at a revision, 0 for none. Otherwise the error is ErrConflict.

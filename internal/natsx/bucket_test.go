@@ -36,7 +36,7 @@ func newBucket(t *testing.T, js jetstream.JetStream) *Bucket {
 	return b
 }
 
-// TestModify: of 100 concurrent changes by two clients all survive, and a create returns what was stored first.
+// TestModify: of 100 concurrent changes by two clients all survive, and a change returns what was stored first.
 func TestModify(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
@@ -62,9 +62,14 @@ func TestModify(t *testing.T) {
 		t.Errorf("an update of an old revision: %v", err)
 	}
 	for i, b := range buckets {
-		stored, created, err := b.Create(t.Context(), "p.first", []byte{'a' + byte(i)})
-		if string(stored) != "a" || created != (i == 0) || err != nil {
-			t.Errorf("create %d: %s is stored, %t, %v", i, stored, created, err)
+		stored, err := b.Modify(t.Context(), "p.first", func(old []byte) ([]byte, error) {
+			if old != nil {
+				return old, nil
+			}
+			return []byte{'a' + byte(i)}, nil
+		})
+		if string(stored) != "a" || err != nil {
+			t.Errorf("create %d: %s is stored, %v", i, stored, err)
 		}
 	}
 	no := errors.New("no")
@@ -79,9 +84,8 @@ func TestModify(t *testing.T) {
 	if value, revision, err := buckets[1].Get(t.Context(), "p.first"); value != nil || revision == 0 || err != nil {
 		t.Errorf("a deleted key has %q at %d, %v", value, revision, err)
 	}
-	if stored, created, err := buckets[1].Create(t.Context(), "p.first",
-		[]byte("b")); string(stored) != "b" || !created || err != nil {
-		t.Errorf("a create after a delete: %s, %t, %v", stored, created, err)
+	if err := buckets[1].Put(t.Context(), "p.first", []byte("b")); err != nil {
+		t.Errorf("a create after a delete: %v", err)
 	}
 }
 
@@ -108,8 +112,8 @@ func TestDeletedBucket(t *testing.T) {
 	if took := time.Since(deleted); !(took >= RecreateDelay) {
 		t.Errorf("it is created again after %v", took)
 	}
-	if stored, _, err := b.Create(t.Context(), "k", []byte("w")); string(stored) != "w" || err != nil {
-		t.Errorf("after the delete: %q, %v", stored, err)
+	if err := b.Put(t.Context(), "k", []byte("w")); err != nil {
+		t.Errorf("after the delete: %v", err)
 	}
 }
 
