@@ -270,7 +270,7 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, c
 		var m *model.Model
 		for _, params := range c.settle(ctx, train, s, r.Method, progress)[r.Dim] {
 			start = time.Now()
-			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend,
+			if m, err = fit.AtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend,
 				Fewest: c.Fewest && r.Dim == fit.AutoDim, Nonlinear: c.Nonlinear && r.Method == fit.Auto,
 				Landmarks: c.Landmarks, Width: c.Width, Params: params,
 				Seed: c.Seed, Memory: c.Memory, Memo: s.memo}); err == nil || ctx.Err() != nil {
@@ -346,17 +346,6 @@ func (c Config) paramsOf(name string) map[string]string {
 	out := map[string]string{"rows": evalRows}
 	maps.Copy(out, given)
 	return out
-}
-
-// fitAtMost fits at the requested dimension, or at the bound of the method if that is lower.
-func fitAtMost(ctx context.Context, d *model.Data, c fit.Config) (*model.Model, error) {
-	m, err := fit.Fit(ctx, d, c)
-	var bound *model.DimError
-	for errors.As(err, &bound) && bound.Max > 0 && bound.Max < c.Dim {
-		c.Dim = bound.Max
-		m, err = fit.Fit(ctx, d, c)
-	}
-	return m, err
 }
 
 // fitScale learns mean and scale as a fit does, and nothing else.

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
@@ -40,6 +41,16 @@ func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err erro
 		return fitAuto(ctx, d, c)
 	}
 	return fitPreprocessed(ctx, d, c)
+}
+
+// AtMost is Fit with the requested dimension or, if that is lower, the largest that the rows allow.
+func AtMost(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
+	m, err := Fit(ctx, d, c)
+	for bound := (*model.DimError)(nil); errors.As(err, &bound) && bound.Max > 0 && bound.Max < c.Dim; {
+		c.Dim = bound.Max
+		m, err = Fit(ctx, d, c)
+	}
+	return m, err
 }
 
 // fitPreprocessed fits with the preprocessing that the configuration names.

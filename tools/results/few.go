@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -150,12 +149,7 @@ func (m fewMethod) right(ctx context.Context, train, test *model.Data, scale mod
 	}
 	method := cmp.Or(m.method, "pca")
 	c := fit.Config{Method: method, Dim: min(dim, train.M), Scale: scale, Params: m.params}
-	fitted, err := fit.Fit(ctx, train, c)
-	var bound *model.DimError
-	for errors.As(err, &bound) && bound.Max > 0 && bound.Max < c.Dim {
-		c.Dim = bound.Max
-		fitted, err = fit.Fit(ctx, train, c)
-	}
+	fitted, err := fit.AtMost(ctx, train, c)
 	if err != nil {
 		return nil, err
 	}
