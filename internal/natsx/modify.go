@@ -14,8 +14,9 @@ const (
 	maxUnconfirmed = 4
 )
 
-// Modify replaces a stored value by compare-and-set, and returns what is stored then, with its revision. change gets the
-// stored value, nil if there is none, and its revision, and returns the new value. It is called again after a conflict.
+// Modify replaces a stored value by compare-and-set, and returns what is stored then, with its revision. change gets
+// the stored value, nil if there is none, and its revision, and returns the new value. It is called again after a
+// conflict.
 // write stores a value if the stored one is still at a revision; else its error is ErrConflict.
 //
 // A write that was not confirmed within HedgeWait may be stored, now or later. So the value is read back, and the same

@@ -14,15 +14,12 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // composer builds the messages of answers: their headers, identities and sizes. It publishes nothing.
 type composer struct {
-	*scope.Scope
-	dedup      *dedup // nil on core NATS
-	identities *identities
-	mapping    *wildcard.Mapping // of the input's subject to that of its outputs
+	*hotPath
+	mapping *wildcard.Mapping // of the input's subject to that of its outputs
 
 	// The streams' max_msg_size; 0 or less: no limit.
 	outputLimit, deadLetterLimit atomic.Int64
@@ -54,8 +51,8 @@ func (c *composer) maxBytes(streamLimit *atomic.Int64) int64 {
 	return limit
 }
 
-// SetLimit sets the max_msg_size of the stream that stores outputs or dead letters.
-func (c *composer) SetLimit(subject string, maxMsgSize int32) {
+// setLimit sets the max_msg_size of the stream that stores outputs or dead letters.
+func (c *composer) setLimit(subject string, maxMsgSize int32) {
 	if subject == c.Dead {
 		c.deadLetterLimit.Store(int64(maxMsgSize))
 	} else {
@@ -66,7 +63,7 @@ func (c *composer) SetLimit(subject string, maxMsgSize int32) {
 // refreshLimit reads the limit of the stream of a subject again: it has changed if a message was refused.
 func (c *composer) refreshLimit(ctx context.Context, subject string) {
 	if s, err := natsx.StreamOf(ctx, c.JS, subject); err == nil {
-		c.SetLimit(subject, s.CachedInfo().Config.MaxMsgSize)
+		c.setLimit(subject, s.CachedInfo().Config.MaxMsgSize)
 	}
 }
 

@@ -27,8 +27,8 @@ func FuzzHeaders(f *testing.F) {
 	f.Add([]byte("X: "+strings.Repeat("h", 3000)+"\r\n"), bytes.Repeat([]byte("b"), 5000), strings.Repeat("e", 2000),
 		uint16(6000))
 	f.Add([]byte(" 503\r\n: \r\nK:\r\n"), []byte{0}, "\x00\xff", uint16(500))
-	p := &composer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}},
-		identities: newIdentities()}
+	p := &composer{hotPath: &hotPath{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}},
+		identities: newIdentities()}}
 	f.Fuzz(func(t *testing.T, lines, body []byte, text string, most uint16) {
 		bound.Check(t, 64<<20+64*uint64(len(lines)+len(body)), func() {
 			header, err := nats.DecodeHeadersMsg(slices.Concat([]byte("NATS/1.0\r\n"), lines, []byte("\r\n")))
@@ -95,8 +95,8 @@ func checkCopied(t *testing.T, in, out nats.Header, ours []wire.Pair) {
 // TestStatusOfOutputWithoutRows: an output of NDJSON without rows is empty, and must not look like a message of the
 // server.
 func TestStatusOfOutputWithoutRows(t *testing.T) {
-	p := &composer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}},
-		identities: newIdentities()}
+	p := &composer{hotPath: &hotPath{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}},
+		identities: newIdentities()}}
 	in := &input{Message: scope.Message{Header: nats.Header{"Status": {"409"}, "status": {"1"}, "Trace": {"a"}}}}
 	for _, body := range []string{"", "rows"} {
 		h := p.newOutput(in, 0, []byte(body)).msg.Header

@@ -128,16 +128,16 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 		}
 		c.Log.Warn("the server permanently rejects an output", "source", a.in.Origin.Source(), "subject", o.msg.Subject,
 			"error", err)
-		c.refreshLimit(ctx, c.Dead)
+		c.composer.refreshLimit(ctx, c.Dead)
 		if o.deadLetter == nil {
-			c.refreshLimit(ctx, c.OutputPattern())
+			c.composer.refreshLimit(ctx, c.OutputPattern())
 			c.publisher.forget(a.parts)
-			a = c.deadMessage(a, err)
+			a = c.composer.deadMessage(a, err)
 		} else {
 			c.publisher.forget(slices.DeleteFunc(slices.Clone(a.parts), func(b *part) bool {
 				return b.deadLetter != o.deadLetter
 			}))
-			c.splitDeadLetter(a, o)
+			c.composer.splitDeadLetter(a, o)
 		}
 		i = -1
 	}
@@ -145,8 +145,8 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 		if !l.isPublishable {
 			err := fmt.Errorf("a dead letter of %d bytes does not fit into messages of %d: raise max_msg_size of the stream "+
 				"of %s",
-				len(l.body), c.maxBytes(&c.deadLetterLimit), c.Dead)
-			c.refreshLimit(ctx, c.Dead)
+				len(l.body), c.composer.maxBytes(&c.composer.deadLetterLimit), c.Dead)
+			c.composer.refreshLimit(ctx, c.Dead)
 			return a, err
 		}
 	}

@@ -176,8 +176,8 @@ func (c *coreNATS) reportLost(n int, why reasons) error {
 func (c *coreNATS) answerOne(ctx context.Context, in *input) bool {
 	beginSpan(c.Scope, in)
 	defer func() { endSpan(in.span, nil) }()
-	c.Running.Open(&c.opened, in.Data)
-	a := c.answer(ctx, in)
+	c.Running.Open(&c.transformer.opened, in.Data)
+	a := c.transformer.answer(ctx, in)
 	if a == nil {
 		return false
 	}

@@ -28,8 +28,8 @@ func FuzzEnclose(f *testing.F) {
 			return // no message of that kind arrives
 		}
 		for _, stream := range []string{"in", ""} {
-			p := &composer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Dead: "dead"}}, dedup: newDedup(nil, nil,
-				spec.DefaultAckPending, nil), identities: newIdentities()}
+			p := &composer{hotPath: &hotPath{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Dead: "dead"}},
+				dedup: newDedup(nil, nil, spec.DefaultAckPending, nil), identities: newIdentities()}}
 			in := &input{Message: scope.Message{Subject: "in.x", Header: header, Data: body,
 				Origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}}
 			l := p.newDeadLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)

@@ -3,23 +3,38 @@ package relay
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/deliveries"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/training"
 )
 
-// hotPath has what the steps of a relay share.
+// hotPath has what the steps of a relay share. Each step embeds it, and has its own state besides.
 type hotPath struct {
-	*transformer
+	*scope.Scope
 	gate          answerGate
+	composer      *composer
+	transformer   *transformer
+	training      *training.Path
+	identities    *identities
+	dedup         *dedup // nil on core NATS
+	undeliverable undeliverable
+	halt          health.Halt
+	answeredAt    atomic.Int64 // when an input was last answered, in Unix nanoseconds
 	consumers     *consumers
 	activity      *Activity
 	utilization   utilization
@@ -81,4 +96,64 @@ func (p *hotPath) fetch(ctx context.Context, s *source, c jetstream.Consumer, cr
 		killpoint.Here(killpoint.Pulled)
 		take(in)
 	})
+}
+
+// recordShare counts an answer among the newest ones: also one whose output the server refused for good.
+func (p *hotPath) recordShare(a *answer) {
+	var failure wire.Letter
+	if l := a.failure(); l != nil {
+		failure = l.Letter
+	}
+	p.DeadShare.Record(failure.Code, failure.Error)
+}
+
+// HaltReason explains why the pipeline is halted, "" while it is not.
+func (p *hotPath) HaltReason() string {
+	why := p.halt.Reason()
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s; nothing is answered and nothing is lost until `embedd resume %s` or a restart; `embedd dlq "+
+		"ls %s` lists them",
+		why, p.Name, p.Name)
+}
+
+// Resume ends a halt. It reports whether the pipeline was halted.
+func (p *hotPath) Resume() bool {
+	isHalted := p.halt.Resume()
+	if isHalted {
+		p.Log.Info("resumed")
+	}
+	return isHalted
+}
+
+// release returns the memory of outputs that were published and confirmed to the stage.
+func (p *hotPath) release(a *answer) {
+	if a.result != "out" {
+		return
+	}
+	for _, o := range a.parts {
+		if o.deadLetter == nil {
+			p.Running.Reuse(o.msg.Data)
+			o.msg.Data = nil
+		}
+	}
+}
+
+// decoder is a stage, or a codec of it.
+type decoder interface {
+	Decode(msg []byte) (*arrowio.Message, error)
+}
+
+// Project transforms a message. A message that was decoded before the schema was fixed is decoded again.
+func (p *hotPath) Project(ctx context.Context, by decoder, data []byte, m *arrowio.Message, live *plugin.Live) (
+	*arrowio.Message, *plugin.Result, error) {
+	r, err := p.Running.TransformWith(ctx, m, live)
+	if errors.Is(err, plugin.ErrContract) {
+		if m, err = by.Decode(data); err != nil {
+			return nil, nil, err
+		}
+		r, err = p.Running.TransformWith(ctx, m, live)
+	}
+	return m, r, err
 }

@@ -46,18 +46,16 @@ type Relay struct {
 
 // New returns the relay of a pipeline. The fields of the scope may be set later, before the methods that need them.
 func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay {
-	mapping, _ := wildcard.ParseMapping(s.Subject, s.Output) // without an error: spec.Pipeline.WithDefaults checks it
-	c := &composer{Scope: s, identities: &identities{Scope: s}, mapping: mapping}
+	p := &hotPath{Scope: s, halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}, identities: &identities{Scope: s},
+		activity: activity, drainTimeout: drainTimeout, inspect: func() {}}
 	if s.Stream != "" {
-		c.dedup = newDedup(s.JS, s.Log, s.AckPending, c.identities)
+		p.dedup = newDedup(s.JS, s.Log, s.AckPending, p.identities)
 	}
-	path := &hotPath{
-		transformer: &transformer{composer: c,
-			halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}},
-		consumers: &consumers{Scope: s, dedup: c.dedup, identities: c.identities},
-		activity:  activity, drainTimeout: drainTimeout, inspect: func() {}}
-	path.answeredAt.Store(time.Now().UnixNano())
-	return &Relay{hotPath: path, partitions: newPartitions(path), core: &coreNATS{hotPath: path},
+	mapping, _ := wildcard.ParseMapping(s.Subject, s.Output) // without an error: spec.Pipeline.WithDefaults checks it
+	p.composer, p.transformer = &composer{hotPath: p, mapping: mapping}, &transformer{hotPath: p}
+	p.consumers = &consumers{Scope: s, dedup: p.dedup, identities: p.identities}
+	p.answeredAt.Store(time.Now().UnixNano())
+	return &Relay{hotPath: p, partitions: newPartitions(p), core: &coreNATS{hotPath: p},
 		shared: &source{filter: s.Subject}}
 }
 
@@ -90,7 +88,7 @@ func (r *Relay) Bind(ctx context.Context) error {
 		if err != nil {
 			return natsx.ExplainAPIError(err)
 		}
-		r.SetLimit(subject, info.Config.MaxMsgSize)
+		r.composer.setLimit(subject, info.Config.MaxMsgSize)
 		if info.Config.Duplicates < 3*r.AckWait {
 			r.Log.Warn("the duplicate window of the output stream is short; redelivered messages are looked up at its "+
 				"end instead",
@@ -279,13 +277,13 @@ func (r *Relay) process(ctx, work context.Context, unacked *inFlight, in *input)
 	if work.Err() != nil {
 		return nil
 	}
-	r.Running.Open(&r.opened, in.Data)
-	expanded := int64(r.Running.Expanded(&r.opened) - len(in.Data))
+	r.Running.Open(&r.transformer.opened, in.Data)
+	expanded := int64(r.Running.Expanded(&r.transformer.opened) - len(in.Data))
 	if !unacked.process(work, in, expanded, r.partitions.maxInFlight(), in.isSuspect) {
 		return nil
 	}
 	beginSpan(r.Scope, in)
-	a := r.answerSuspect(work, in)
+	a := r.transformer.answerSuspect(work, in)
 	if a == nil || work.Err() != nil { // a lookup that ended with work does not know whether the answer is stored
 		return nil
 	}
@@ -305,7 +303,7 @@ func (r *Relay) LogDeadLetters() { r.deadLetterLog.Log() }
 
 // SendLabelDeadLetter publishes the dead letter of a message of labels, and waits until it is stored.
 func (r *Relay) SendLabelDeadLetter(ctx context.Context, m *scope.Message, cause error) error {
-	a := r.deadMessage(&answer{in: &input{Message: *m}}, cause)
+	a := r.composer.deadMessage(&answer{in: &input{Message: *m}}, cause)
 	if r.labelDeadLetters == nil { // core NATS
 		r.core.publish(a)
 		return nil
@@ -328,6 +326,9 @@ func (r *Relay) MayLearn(ctx context.Context, seq uint64, created time.Time) boo
 	}
 	return r.shared.attempts.mayLearn(ctx, seq, created, &r.gate)
 }
+
+// SetLimit sets the max_msg_size of the stream that stores outputs or dead letters.
+func (r *Relay) SetLimit(subject string, maxMsgSize int32) { r.composer.setLimit(subject, maxMsgSize) }
 
 // Rebind makes the relay bind its consumer again, because it was seen to be gone.
 func (r *Relay) Rebind() { r.shared.requestRebind() }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -15,20 +14,14 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/internal/health"
-	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/spec"
 )
 
 // transformer makes the answers to inputs. One goroutine uses it.
 type transformer struct {
-	*composer
-	training      *training.Path
-	undeliverable undeliverable
-	halt          health.Halt
-	answeredAt    atomic.Int64 // when an input was last answered, in Unix nanoseconds
-	opened        arrowio.Envelope
-	metadata      struct { // headers of the model that transformed last
+	*hotPath
+	opened   arrowio.Envelope
+	metadata struct { // headers of the model that transformed last
 		live  *plugin.Live
 		pairs []wire.Pair
 	}
@@ -78,7 +71,7 @@ func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 		return t.answer(ctx, in)
 	}
 	in.attempts = t.Attempts
-	a := t.deadMessage(&answer{in: in}, &arrowio.Error{Code: wire.ProcessDied, Row: -1,
+	a := t.composer.deadMessage(&answer{in: in}, &arrowio.Error{Code: wire.ProcessDied, Row: -1,
 		Detail: fmt.Sprintf("the process crashed %d times while it had this message, the last time with no other message",
 			in.attempts),
 		Hint: "check the message and the memory limit of the process, then replay it"})
@@ -123,13 +116,13 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	t.training.OfferDecoded(&in.Message, &in.training, m, err)
 	if err == nil {
 		defer m.Release()
-		err = t.checkHeaders(in)
+		err = t.composer.checkHeaders(in)
 	}
 	if err == nil {
-		err = t.mapSubject(in)
+		err = t.composer.mapSubject(in)
 	}
 	if err != nil {
-		return t.deadMessage(a, err)
+		return t.composer.deadMessage(a, err)
 	}
 	age, isStale := t.Freshness.Age()
 	marks := StaleMark(age, isStale)
@@ -146,60 +139,42 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	case err != nil && ctx.Err() != nil:
 		return nil
 	case err != nil:
-		return t.deadMessage(a, err)
+		return t.composer.deadMessage(a, err)
 	}
 	defer t.Running.Release(r)
 	nameModel(in.span, r.Live)
-	a.maxBody = t.maxOutputBody(in)
+	a.maxBody = t.composer.maxOutputBody(in)
 	if in.Delivered > 1 { // parts that are stored must not mix with those of another split
 		a.maxBody = cmp.Or(t.undeliverable.maxBody(in), a.maxBody)
 	}
 	bodies, pairs, err := t.encode(in, r, marks, int(a.maxBody))
 	if err != nil {
-		return t.deadMessage(a, err)
+		return t.composer.deadMessage(a, err)
 	}
 	if t.metadata.live != r.Live {
 		t.metadata.live, t.metadata.pairs = r.Live, r.Live.Metadata()
 	}
 	a.parts = a.single[:0]
 	for i, body := range bodies {
-		a.parts = append(a.parts, t.newOutput(in, i, body, t.metadata.pairs, pairs[i]))
+		a.parts = append(a.parts, t.composer.newOutput(in, i, body, t.metadata.pairs, pairs[i]))
 	}
 	a.rows.Unseen = m.Unseen()
 	a.rows.Skip = r.Skipped
 	a.rows.Dead = r.RejectedRows()
 	a.rows.Out = m.Rows() - a.rows.Skip - a.rows.Dead
 	if a.rows.Dead > 0 {
-		if err := t.addRejectedRows(a, r); err != nil {
-			return t.deadMessage(a, err)
+		if err := t.composer.addRejectedRows(a, r); err != nil {
+			return t.composer.deadMessage(a, err)
 		}
 	}
 	return a
-}
-
-// decoder is a stage, or a codec of it.
-type decoder interface {
-	Decode(msg []byte) (*arrowio.Message, error)
-}
-
-// Project transforms a message. A message that was decoded before the schema was fixed is decoded again.
-func (t *transformer) Project(ctx context.Context, by decoder, data []byte, m *arrowio.Message, live *plugin.Live) (
-	*arrowio.Message, *plugin.Result, error) {
-	r, err := t.Running.TransformWith(ctx, m, live)
-	if errors.Is(err, plugin.ErrContract) {
-		if m, err = by.Decode(data); err != nil {
-			return nil, nil, err
-		}
-		r, err = t.Running.TransformWith(ctx, m, live)
-	}
-	return m, r, err
 }
 
 // pass answers a message with itself, because the live model is stale.
 func (t *transformer) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
 	in := a.in
 	a.result, a.rows.Pass = "pass", m.Rows()
-	a.parts = []*part{t.newOutput(in, 0, in.Data,
+	a.parts = []*part{t.composer.newOutput(in, 0, in.Data,
 		appendPairs([]wire.Pair{wire.VersionPair()}, in, 0, 1, marks))}
 	setContentType(a.parts[0].msg.Header, nil, t.Stage.Spec.Format)
 	return a
@@ -235,7 +210,7 @@ func (t *transformer) encode(in *input, r *plugin.Result, marks []wire.Pair, lim
 
 // nameLimit replaces the server's limit in the hint of an error with that of the output's stream, if that is lower.
 func (t *transformer) nameLimit(e *arrowio.Error) {
-	limit := t.outputLimit.Load()
+	limit := t.composer.outputLimit.Load()
 	if limit <= 0 || limit >= t.Conn.MaxPayload() {
 		return
 	}
@@ -271,15 +246,6 @@ func (a *answer) failure() *deadLetter {
 	return a.deadLetters[0]
 }
 
-// recordShare counts an answer among the newest ones: also one whose output the server refused for good.
-func (t *transformer) recordShare(a *answer) {
-	var failure wire.Letter
-	if l := a.failure(); l != nil {
-		failure = l.Letter
-	}
-	t.DeadShare.Record(failure.Code, failure.Error)
-}
-
 // recordResult halts the pipeline if this answer is one dead letter too many.
 func (t *transformer) recordResult(a *answer) {
 	l, reason := a.failure(), ""
@@ -288,38 +254,5 @@ func (t *transformer) recordResult(a *answer) {
 	}
 	if t.halt.Record(l != nil, reason) {
 		t.Log.Error("halted: too many messages are bad", "reason", t.HaltReason())
-	}
-}
-
-// HaltReason explains why the pipeline is halted, "" while it is not.
-func (t *transformer) HaltReason() string {
-	why := t.halt.Reason()
-	if why == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s; nothing is answered and nothing is lost until `embedd resume %s` or a restart; `embedd dlq "+
-		"ls %s` lists them",
-		why, t.Name, t.Name)
-}
-
-// Resume ends a halt. It reports whether the pipeline was halted.
-func (t *transformer) Resume() bool {
-	isHalted := t.halt.Resume()
-	if isHalted {
-		t.Log.Info("resumed")
-	}
-	return isHalted
-}
-
-// release returns the memory of outputs that were published and confirmed to the stage.
-func (t *transformer) release(a *answer) {
-	if a.result != "out" {
-		return
-	}
-	for _, o := range a.parts {
-		if o.deadLetter == nil {
-			t.Running.Reuse(o.msg.Data)
-			o.msg.Data = nil
-		}
 	}
 }

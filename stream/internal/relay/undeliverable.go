@@ -145,8 +145,8 @@ func (u *undeliverable) restore(a *answer) (isPostponed, isNext bool) {
 	return true, a.in.Delivered == one.delivered+1
 }
 
-// maxBody returns for how many bytes the output of an input was split when it was postponed; 0: it was not postponed, or
-// no part of it is or may be stored, and it may be split for another limit.
+// maxBody returns for how many bytes the output of an input was split when it was postponed; 0: it was not, or no part
+// of it is or may be stored, so that it may be split for another limit.
 func (u *undeliverable) maxBody(in *input) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
