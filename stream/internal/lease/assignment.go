@@ -25,8 +25,9 @@ type Part struct {
 func isBefore(a, b uint64) bool { return b != 0 && (a == 0 || int64(a-b) < 0) }
 
 // next is the assignment that follows from the claims of all members. A part gets another owner only when the one
-// before has drained it, which that one's claim shows, or is no member any more. groups are the parts, each group of
-// which is shared equally; members with other settings than these own none.
+// before has drained it, which that one's claim shows, or is no member any more. One that leaves begins no part, so
+// none has to be revoked from it. groups are the parts, each group of which is shared equally; members with other
+// settings than these own none.
 func (a Assignment) next(groups [][]string, settings map[string]string, members []*Claim) Assignment {
 	next := Assignment{Number: a.Number, Parts: map[string]Part{}}
 	byName := map[string]*Claim{}
@@ -44,7 +45,8 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	next.Number = max(next.Number+1, 1)
 	for part, p := range a.Parts {
 		m := byName[p.Owner]
-		isDrained := p.Revoked > 0 && m != nil && !isBefore(m.Seen, p.Revoked) && !slices.Contains(m.Holds, part)
+		isDrained := m != nil && !slices.Contains(m.Holds, part) &&
+			(m.Leaves || p.Revoked > 0 && !isBefore(m.Seen, p.Revoked))
 		if m != nil && !isDrained {
 			next.Parts[part] = p
 		}
@@ -62,7 +64,7 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	}
 	wanted := balance(groups, next.Parts, able)
 	for part, p := range next.Parts {
-		if p.Revoked == 0 && wanted[part] != p.Owner {
+		if m := byName[p.Owner]; p.Revoked == 0 && wanted[part] != p.Owner && !m.Leaves {
 			next.Parts[part] = Part{p.Owner, next.Number}
 		}
 	}
@@ -75,6 +77,16 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 		return a
 	}
 	return next
+}
+
+// names reports whether a part has an owner of a name.
+func (a *Assignment) names(owner string) bool {
+	for _, p := range a.Parts {
+		if p.Owner == owner {
+			return true
+		}
+	}
+	return false
 }
 
 // ownersBefore is how many owners of parts have a name before one.

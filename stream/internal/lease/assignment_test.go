@@ -55,6 +55,7 @@ type process struct {
 	member      member
 	claim       *Claim
 	drained     map[string]time.Duration // when each part that it drains is drained
+	handsUntil  time.Duration            // its session is released, and its parts are to be assigned until then
 	hasLeft     bool
 }
 
@@ -156,10 +157,10 @@ func (c *club) act(p *process) {
 	at := p.clock(c.now)
 	answers := c.now >= c.out && c.now >= p.hangs
 	c.work(p, at)
-	if answers && at >= p.renews {
+	if answers && at >= p.renews && p.handsUntil == 0 {
 		c.renew(p, at)
 	}
-	if answers && at >= p.attempts && !p.member.leaves {
+	if answers && at >= p.attempts && (!p.member.leaves || p.coordinator.isHeld(at)) {
 		c.attempt(p, at)
 	}
 	if answers && p.coordinator.isHeld(at) && at >= p.checks {
@@ -196,10 +197,31 @@ func (c *club) work(p *process, at time.Duration) {
 		p.claim = &Claim{Holder: p.name, Holds: holds, Seen: m.newest.Number, Leaves: m.leaves}
 		p.renews = at
 	}
-	if m.leaves && len(m.running) == 0 {
+	if !m.leaves || len(m.running) > 0 {
+		return
+	}
+	if p.handsUntil == 0 {
 		c.sessions[p.name] = entry{}
+		p.handsUntil = at + randomTime(c.random, life/5)
 		c.announce(p.name)
-		p.hasLeft = true
+	}
+	if p.coordinator.isHeld(at) && m.newest.names(p.name) && at < p.handsUntil {
+		return
+	}
+	p.hasLeft = true
+	if e := c.assignment; e.claim != nil && e.claim.Holder == p.name {
+		c.revision++
+		c.assignment = entry{nil, c.revision, e.assignment}
+		c.announceAssignment(p)
+	}
+}
+
+// announceAssignment has the other processes read the coordinator's key soon, in most cases.
+func (c *club) announceAssignment(by *process) {
+	for _, o := range c.processes {
+		if o != by && c.random.IntN(5) > 0 {
+			o.attempts = min(o.attempts, o.clock(c.now)+randomTime(c.random, life/25))
+		}
 	}
 }
 
@@ -334,24 +356,7 @@ func (c *club) coordinate(p *process, at time.Duration) {
 	}
 	p.current = next
 	c.lead(p, at, p.coordinator.revision)
-	for _, o := range c.processes {
-		if o != p && c.random.IntN(5) > 0 {
-			o.attempts = min(o.attempts, o.clock(c.now)+randomTime(c.random, life/25))
-		}
-	}
-}
-
-// leave is a clean stop.
-func (c *club) leave(p *process) {
-	p.member.leaves = true
-	if e := c.assignment; e.claim != nil && e.claim.Holder == p.name {
-		c.revision++
-		c.assignment = entry{nil, c.revision, e.assignment}
-		p.coordinator.lose()
-		for _, o := range c.processes {
-			o.attempts = min(o.attempts, o.clock(c.now)+randomTime(c.random, life/25))
-		}
-	}
+	c.announceAssignment(p)
 }
 
 // running are the processes that run, the coordinator first or last.
@@ -413,7 +418,7 @@ func attack(t *testing.T, seed uint64) {
 			what, one.hangs = "requests that hang", c.now+randomTime(c.random, 3*life)
 		case 6:
 			what = "a clean stop"
-			c.leave([]*process{one, coordinator}[c.random.IntN(2)])
+			[]*process{one, coordinator}[c.random.IntN(2)].member.leaves = true
 		case 7:
 			what = "a member that joins"
 			c.join(fmt.Sprint("j", c.now))
@@ -453,7 +458,8 @@ func attack(t *testing.T, seed uint64) {
 }
 
 // TestBalance: each group is shared equally, parts stay where they are as far as that allows, and a part that was
-// revoked gets another owner when it is drained or its owner is gone, not before. Of members with other settings none
+// revoked gets another owner when it is drained or its owner is gone, not before. A member that leaves need not read
+// that its parts are revoked. Of members with other settings none
 // owns a part.
 func TestBalance(t *testing.T) {
 	t.Parallel()
@@ -499,6 +505,11 @@ func TestBalance(t *testing.T) {
 	step(two, map[string]string{"rest": "a", "0of4": "b", "1of4": "a-", "2of4": "a", "3of4": "a"})
 	other := append(claims("b", "c"), &Claim{Holder: "d", Settings: map[string]string{"n": "8"}})
 	step(other, map[string]string{"rest": "b", "0of4": "b", "1of4": "c", "2of4": "c", "3of4": "b"})
+	leaver := append(claims("b", "c"), &Claim{Holder: "e", Settings: settings})
+	leaver[0].Leaves, leaver[0].Holds = true, []string{"0of4", "rest"} // it has drained 3of4, and has not read anything
+	step(leaver, map[string]string{"rest": "b", "0of4": "b", "1of4": "c", "2of4": "c", "3of4": "e"})
+	leaver[0].Holds = nil
+	step(leaver, map[string]string{"rest": "c", "0of4": "e", "1of4": "c", "2of4": "c", "3of4": "e"})
 	step(nil, map[string]string{})
 	held := claims("e", "f")
 	held[1].Holds = []string{"0of4", "2of4"}

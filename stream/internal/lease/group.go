@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -76,16 +77,24 @@ func (s *session) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	lives, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
+	released := make(chan struct{})
 	wg.Go(func() {
 		s.lease.Run(lives, func(context.Context, uint64) { s.wake() })
 		s.lease.Release(ctx)
+		close(released)
 	})
-	coordinates, stop := context.WithCancel(ctx)
+	coordinates, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var coordinator *Lease
+	defer func() {
+		end()
+		<-released
+		if s.member.leaves {
+			s.handOver(coordinator)
+		}
+	}()
 	coordinator = s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
-		Hands: true, Observe: s.wake, IsPatient: func() bool { // enough others wait for it
+		Hands: true, Observe: s.wake, HintDelay: s.hintDelay, IsPatient: func() bool { // enough others wait for it
 			a := coordinator.Status().Holder.Assignment
 			return a != nil && a.ownersBefore(s.Own.Holder) >= successors
 		}})
@@ -115,20 +124,46 @@ func (s *session) run(ctx context.Context) {
 		if a := coordinator.Status().Holder.Assignment; a != nil {
 			s.member.read(*a)
 		}
-		s.step(&wg, lives, tenure)
 		if len(s.member.running) == 0 && (s.member.leaves || s.lease.isLost()) {
 			return
 		}
+		s.step(&wg, lives, tenure)
 		select {
 		case <-s.woken:
 		case part := <-s.ended:
 			delete(s.member.running, part)
 			delete(s.works, part)
 		case <-stopped:
-			stopped, s.member.leaves = nil, true
+			if stopped, s.member.leaves = nil, true; coordinator.Term() == 0 {
+				stop()
+			}
 		case <-tick.C:
 		}
 	}
+}
+
+// handOver has the parts of this member assigned to others if it is the coordinator: its successor would first have to
+// read all sessions. The session is released.
+func (s *session) handOver(coordinator *Lease) {
+	timeout := time.After(ReleaseTimeout)
+	for coordinator.Term() != 0 {
+		if a := coordinator.Status().Holder.Assignment; a == nil || !a.names(s.Own.Holder) {
+			return
+		}
+		select {
+		case <-s.woken:
+		case <-timeout:
+			return
+		}
+	}
+}
+
+// hintDelay is how long this member waits before it reads an assignment that was announced: all members get the
+// announcement, and a part has no owner until the next one has read it. So they read it in turn, a millisecond apart.
+func (s *session) hintDelay() time.Duration {
+	_, number, _ := strings.Cut(s.lease.options.Key, "."+sessionKeys)
+	n, _ := strconv.Atoi(number)
+	return min(time.Duration(n)*time.Millisecond, natsx.AnnounceDelay())
 }
 
 func (s *session) stopAll() {

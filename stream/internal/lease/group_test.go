@@ -51,8 +51,21 @@ func hold(t *testing.T, l *Lease) {
 	})
 }
 
+// assigned is the assignment that is stored.
+func assigned(t *testing.T, b *Bucket) (a Assignment) {
+	t.Helper()
+	natstest.Await(t, "an assignment is read", func() bool {
+		e, err := b.read(t.Context(), "g.assignment", time.Minute)
+		if err == nil && e.assignment != nil {
+			a = *e.assignment
+		}
+		return err == nil
+	})
+	return a
+}
+
 // TestGroup: members share the parts, a member that stopped without releasing its key is forgotten, and what a member
-// that leaves had, the coordinator too, others continue. Junk is no member, whether it is stored or announced, members
+// that leaves had, others continue; the coordinator assigns it to them before it leaves. Junk is no member, whether it is stored or announced, members
 // that come and go leave no keys behind, and no consumer is needed.
 func TestGroup(t *testing.T) {
 	t.Parallel()
@@ -108,7 +121,12 @@ func TestGroup(t *testing.T) {
 	}
 	leaveB := join("b")
 	await("a", "b")
+	began := time.Now()
 	leaveA()
+	isInTime := time.Since(began) < ReleaseTimeout // which a busy machine may exceed
+	if a := assigned(t, bucket); a.names("a") && isInTime {
+		t.Errorf("the coordinator has left, and its parts are not assigned to others: %v", a.Parts)
+	}
 	await("b", "b")
 	for i := range 3 {
 		leave := join(fmt.Sprint("c", i))

@@ -39,6 +39,8 @@ type Options struct {
 	// IsPatient reports whether it may take longer, three TTLs, until this replica has a lease that was not released; then
 	// it reads the lease less often. nil: only if it should yield.
 	IsPatient func() bool
+	// HintDelay is how long to wait before an announced change is read. nil: natsx.AnnounceDelay.
+	HintDelay func() time.Duration
 	// Observe is called whenever the lease was read or stored. nil: never.
 	Observe func()
 	// Hands has a clean stop leave the claim for the next holder, which continues with its assignment.
@@ -95,6 +97,9 @@ func (b *Bucket) renewed(o Options) *Lease {
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Claim.TTL = o.TTL.Milliseconds()
+	if o.HintDelay == nil {
+		o.HintDelay = natsx.AnnounceDelay
+	}
 	return &Lease{bucket: b, options: o, began: time.Now(), state: state{ttl: o.TTL}}
 }
 
@@ -357,7 +362,7 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 		claimed := l.claimed()
 		isNews := change.Revision != claimed && (change.Key != "" || claimed == 0)
 		if isNews && !l.isHinted.Swap(true) {
-			attempts.Within(natsx.AnnounceDelay())
+			attempts.Within(l.options.HintDelay())
 		}
 	})
 	l.attempts.Store(attempts)
