@@ -87,6 +87,7 @@ func TestRollingReplacements(t *testing.T) {
 	}
 	k := newKeyed(t, "", 4*time.Second/150)
 	paused := pauses(t)
+	k.well()
 	var spans []span
 	for range 10 {
 		from := time.Now()

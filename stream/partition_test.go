@@ -61,6 +61,44 @@ func TestPartitionsAreShared(t *testing.T) {
 	})
 }
 
+// TestHandOverReadsNoOutputs: the next owner of a partition is told by one that ended up to where inputs may be
+// answered, and does not read that from the outputs.
+func TestHandOverReadsNoOutputs(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	p := keyed()
+	p.Partitions, p.Stage.Fixed = 2, fixed(t)
+	owned := func(r *runner, n int) func() bool {
+		return func() bool { all := r.Status(); return len(all) > 0 && *all[0].Partitions == n }
+	}
+	acknowledged := func() bool {
+		for _, q := range needs.Partitions(&p) {
+			c, err := f.js.Consumer(t.Context(), "in", q.ConsumerName(needs.ConsumerName("p", "")))
+			if err != nil || c.CachedInfo().NumAckPending > 0 || c.CachedInfo().NumPending > 0 {
+				return false
+			}
+		}
+		return true
+	}
+	first := f.replica(p)
+	f.publish(50, 20)
+	f.answered()
+	f.until("all is acknowledged", acknowledged)
+	reads, err := f.js.Conn().SubscribeSync("$JS.API.CONSUMER.CREATE.out.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.end()
+	second := f.replica(p)
+	f.publish(50, 20)
+	f.until("the second owns all", owned(second, 3))
+	f.answered()
+	// Those of both subjects, for the messages without a partition: the first owned their consumer before there were any.
+	if n, _, _ := reads.Pending(); n > 2 {
+		t.Errorf("the outputs were read %d times", n)
+	}
+}
+
 // TestPartitionsOfAnExistingStream: what was stored before a stream had partitions, or while it had another number of
 // them, is answered before what came after.
 func TestPartitionsOfAnExistingStream(t *testing.T) {

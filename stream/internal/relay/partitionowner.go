@@ -148,7 +148,7 @@ func (o *partitionOwner) removeSilentConsumer(ctx context.Context, q needs.Parti
 func (o *partitionOwner) endCleanly(q needs.Partition, end bookmark) {
 	ctx, cancel := context.WithTimeout(context.Background(), replica.ReleaseTimeout)
 	defer cancel()
-	end.Holder = ""
+	end.Holder, end.Ended = "", time.Now()
 	if err := o.leases.Save(ctx, q.BookmarkKey(o.Name), end); err != nil {
 		o.Log.Debug("the next owner of the partition counts this one as crashed", "partition", q, "error", err)
 	}
@@ -163,9 +163,10 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 	if err != nil {
 		return err
 	}
-	newest, err := o.consumers.newestAnswered(ctx, created)
-	if err != nil {
-		return err
+	if s.current.Newest == 0 {
+		if s.current.Newest, err = o.consumers.newestAnswered(ctx, created); err != nil {
+			return err
+		}
 	}
 	o.inFlight.bind(created)
 	s.identity.bind(c)
@@ -189,7 +190,7 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 				s.stop() // a message was lost or another process received it: it must be answered before this one
 			default:
 				delivery = in.ConsumerSeq
-				o.take(in, newest)
+				o.take(in)
 			}
 		})
 		switch {
@@ -203,12 +204,13 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 	return nil
 }
 
-// take passes a message of a partition on to the transformer. newest is the newest input that is answered.
-func (o *partitionOwner) take(in *input, newest uint64) {
+// take passes a message of a partition on to the transformer.
+func (o *partitionOwner) take(in *input) {
 	s := in.source
 	in.training.MarkOffered() // training has a separate consumer
 	in.isRedelivered = in.Delivered > 1 || in.Origin.Seq <= s.current.UpTo
-	in.mayBeAnswered = in.isRedelivered || in.Origin.Seq <= newest
+	in.mayBeAnswered = in.isRedelivered || in.Origin.Seq <= s.current.Newest
+	s.current.Newest = max(s.current.Newest, in.Origin.Seq)
 	if in.Origin.Seq <= s.current.UpTo && s.current.Deaths >= 2 {
 		// Two owners ended at this floor: from here on each message is processed alone.
 		in.isSuspect, in.Delivered = true, max(in.Delivered, 2)

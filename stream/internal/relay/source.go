@@ -70,4 +70,19 @@ type bookmark struct {
 	UpTo    uint64    `json:"up_to"`   // up to here some may be answered
 	Deaths  uint64    `json:"deaths"`  // how often an owner ended at this floor without a clean end
 	Holder  string    `json:"holder"`  // the owner; "" when all that it pulled is answered
+	// Of an owner that ended so: when, and up to where inputs may be answered, none behind; 0 if that is not known.
+	Ended  time.Time `json:"ended,omitzero"`
+	Newest uint64    `json:"newest,omitempty"`
+}
+
+// maxHandOver is how old the bookmark of an owner that ended may be so that the next one relies on it. A server that
+// lost power may have lost a later one: what was answered since is then in the duplicate window of the outputs.
+const maxHandOver = 10 * time.Second
+
+// newestAnswered is the sequence up to which inputs may be answered, as of a time; 0: it has to be read from the outputs.
+func (b *bookmark) newestAnswered(at time.Time) uint64 {
+	if b.Holder != "" || at.Sub(b.Ended).Abs() > maxHandOver {
+		return 0
+	}
+	return b.Newest
 }

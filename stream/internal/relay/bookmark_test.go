@@ -1,0 +1,28 @@
+package relay
+
+import (
+	"testing"
+	"time"
+)
+
+// TestNewestAnswered: the bookmark of an owner that ended says up to where inputs may be answered, unless it is so old,
+// or so far in the future, that a later one may be lost.
+func TestNewestAnswered(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for what, c := range map[string]struct {
+		bookmark
+		want uint64
+	}{
+		"ended":               {bookmark{Ended: now.Add(-time.Second), Newest: 7}, 7},
+		"a clock behind":      {bookmark{Ended: now.Add(time.Second), Newest: 7}, 7},
+		"old":                 {bookmark{Ended: now.Add(-maxHandOver - 1), Newest: 7}, 0},
+		"the future":          {bookmark{Ended: now.Add(maxHandOver + 1), Newest: 7}, 0},
+		"crashed":             {bookmark{Ended: now, Newest: 7, Holder: "a"}, 0},
+		"of an older version": {bookmark{UpTo: 7, Floor: 7}, 0},
+	} {
+		if got := c.newestAnswered(now); got != c.want {
+			t.Errorf("%s: %d, want %d", what, got, c.want)
+		}
+	}
+}
