@@ -126,7 +126,7 @@ func fitRanked(ctx context.Context, d *model.Data, c Config) *model.Model {
 	report := &model.Report{}
 	p := prepare(ctx, d, c, report)
 	spec := preprocess.Spec{Scale: model.ScaleRank}
-	s := fail.Must(spec.Fit(ctx, p, nil, model.ScaleStandard, c.Seed))
+	s := fail.Must(spec.Fit(ctx, preprocess.NewTraining(p, nil), model.ScaleStandard, c.Seed, nil))
 	inner := c.withoutPreprocessing()
 	inner.applied = &preprocess.Applied{Rows: p, Spec: spec, Inner: model.ScaleStandard}
 	m := fail.Must(Fit(ctx, s.Rows.Data, inner))

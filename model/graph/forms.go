@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"gonum.org/v1/gonum/mat"
@@ -44,15 +46,22 @@ func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDen
 		}
 		rows := x.RawMatrix()
 		return tile.Gram(ctx, tile.Rows(x), &tile.Operand{K: rows.Rows, M: rows.Cols, Row: func(dst []float64, i int) {
-			var roomIndex [64]int
-			var roomValue [64]float64 // on the stack, for up to 63 edges
+			var roomIndex [192]int
+			var roomValue [192]float64 // on the stack, for up to 191 edges
 			index, value := s.appendLaplacian(roomIndex[:0], roomValue[:0], i)
 			tile.Gather(dst, index, value, rows.Data, rows.Stride)
 		}})
 	}
 	n, _ := x.Dims()
 	degree := make([]atomic.Uint64, n) // bits of numbers: a row may be read twice, concurrently
-	lx, err := denseProduct(ctx, w, x, func(row []float64, i int) {
+	room, _ := denseRooms.Get().(*[]float64)
+	if room == nil {
+		room = new([]float64)
+	}
+	if len(x.RawMatrix().Data) <= maxPooled/8 {
+		defer denseRooms.Put(room)
+	}
+	lx, err := denseProduct(ctx, w, x, room, func(row []float64, i int) {
 		sum := 0.0
 		for _, v := range row {
 			sum += v
@@ -103,7 +112,7 @@ func ReconstructionForm(ctx context.Context, x *mat.Dense, w *Matrix) (*mat.SymD
 func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*tile.Operand, error) {
 	s, ok := w.(*Matrix)
 	if !ok {
-		return denseProduct(ctx, w, x, func([]float64, int) {})
+		return denseProduct(ctx, w, x, new([]float64), func([]float64, int) {})
 	}
 	if err := checkShape(w, x); err != nil {
 		return nil, err
@@ -115,9 +124,12 @@ func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*tile.Operand, er
 	}}, nil
 }
 
-// denseProduct is product for a dense w. It calls read with each row of w, concurrently.
-func denseProduct(ctx context.Context, w mat.Matrix, x *mat.Dense, read func(row []float64, i int)) (*tile.Operand,
-	error) {
+var denseRooms sync.Pool // of *[]float64, for products of LaplacianForm
+
+// denseProduct is product for a dense w, in the given memory if that is enough. It calls read with each row of w,
+// concurrently.
+func denseProduct(ctx context.Context, w mat.Matrix, x *mat.Dense, room *[]float64,
+	read func(row []float64, i int)) (*tile.Operand, error) {
 	if err := checkShape(w, x); err != nil {
 		return nil, err
 	}
@@ -133,7 +145,9 @@ func denseProduct(ctx context.Context, w mat.Matrix, x *mat.Dense, read func(row
 	case *mat.SymDense:
 		rowTo = tile.Symmetric(w).Row
 	}
-	out := mat.NewDense(n, m, nil)
+	*room = slices.Grow((*room)[:0], n*m)[:n*m]
+	clear(*room)
+	out := mat.NewDense(n, m, *room)
 	return tile.Rows(out), tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1,
 		A: &tile.Operand{K: n, M: n, Row: func(dst []float64, i int) {
 			rowTo(dst, i)

@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -49,9 +50,16 @@ func (l *lists) offer(i, j int, d float64) {
 	l.limit[i] = dist[l.k-1]
 }
 
-// neighbors drops empty places.
+// neighbors drops empty places. The lists are not used afterwards.
 func (l *lists) neighbors() *Neighbors {
 	n := len(l.limit)
+	if !slices.Contains(l.row, noNeighbour) {
+		nb := &Neighbors{start: make([]int, n+1), index: l.row, dist2: l.dist}
+		for i := range n {
+			nb.start[i+1] = (i + 1) * l.k
+		}
+		return nb
+	}
 	nb := &Neighbors{start: make([]int, n+1), index: make([]int, 0, n*l.k), dist2: make([]float64, 0, n*l.k)}
 	for i := range n {
 		for p := i * l.k; p < (i+1)*l.k && l.row[p] != noNeighbour; p++ {

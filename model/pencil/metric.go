@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -65,7 +66,7 @@ const wellConditioned = 1e10
 // by that of the largest feature. The null space is dropped, as a principal component analysis in front would do.
 func Cut(d mat.Symmetric) (*Metric, error) {
 	m := d.SymmetricDim()
-	e, q, err := equilibrate(d)
+	e, q, err := equilibrate(d, new([]float64))
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +194,9 @@ func intoRange(z *mat.Dense, e []float64) {
 // Rank is the numerical rank of a positive semidefinite matrix by the rule of Cut, from a pivoted Cholesky factor
 // instead of an eigendecomposition.
 func Rank(ctx context.Context, d mat.Symmetric) (int, error) {
-	_, q, err := equilibrate(d)
+	room := takeRoom()
+	defer rooms.Put(room)
+	_, q, err := equilibrate(d, room)
 	if err != nil {
 		return 0, err
 	}
@@ -206,7 +209,7 @@ func Rank(ctx context.Context, d mat.Symmetric) (int, error) {
 	if above(parallel.Limit(ctx, 1), q, tol) {
 		return k, nil
 	}
-	_, q, _ = equilibrate(d)
+	_, q, _ = equilibrate(d, room)
 	_, rank := pivoted(ctx, q, tol)
 	return rank, nil
 }
@@ -220,8 +223,9 @@ func above(ctx context.Context, s *mat.SymDense, tol float64) bool {
 	return cholesky(ctx, s) != nil
 }
 
-// equilibrate returns e = diag(D)^-1/2 (0 where the diagonal is 0) and the matrix E D E without its zero columns.
-func equilibrate(d mat.Symmetric) ([]float64, *mat.SymDense, error) {
+// equilibrate returns e = diag(D)^-1/2 (0 where the diagonal is 0) and the matrix E D E without its zero columns, in
+// the given memory if that is enough.
+func equilibrate(d mat.Symmetric, room *[]float64) ([]float64, *mat.SymDense, error) {
 	m := d.SymmetricDim()
 	e := make([]float64, m)
 	keep := make([]int, 0, m)
@@ -238,7 +242,8 @@ func equilibrate(d mat.Symmetric) ([]float64, *mat.SymDense, error) {
 	if len(keep) == 0 {
 		return e, new(mat.SymDense), nil
 	}
-	q, raw := mat.NewSymDense(len(keep), nil), symDense(d).RawSymmetric()
+	*room = slices.Grow((*room)[:0], len(keep)*len(keep))[:len(keep)*len(keep)]
+	q, raw := mat.NewSymDense(len(keep), *room), symDense(d).RawSymmetric()
 	for a, i := range keep {
 		row, from := q.RawSymmetric().Data[a*len(keep):][:len(keep)], raw.Data[i*raw.Stride:][:m]
 		for b := a; b < len(keep); b++ {
@@ -320,12 +325,18 @@ func (q *Metric) apply(a *mat.Dense) *mat.Dense {
 	return out
 }
 
-// whitenSym returns Z'NZ, symmetrised, or N itself if Z is the identity; the caller must not change it.
-func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric) *mat.SymDense {
+// whitenSym returns Z'NZ, symmetrised, in the given memory if that is enough, or N itself if Z is the identity; the
+// caller must not change it.
+func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric, room *[]float64) *mat.SymDense {
 	if q.d == nil && q.z == nil {
 		return symDense(n)
 	}
-	half := q.whiten(ctx, n).RawMatrix().Data
+	*room = slices.Grow((*room)[:0], q.m*q.m)[:q.m*q.m]
+	copied := mat.NewDense(q.m, q.m, *room)
+	for i, rows := 0, tile.Symmetric(symDense(n)); i < q.m; i++ {
+		rows.Row(copied.RawRowView(i), i)
+	}
+	half := q.whitened(ctx, copied).RawMatrix().Data
 	if q.rank < q.m {
 		half = linalg.Transpose(half, q.m)
 	} else {

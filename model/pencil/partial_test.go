@@ -395,7 +395,7 @@ func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
 		{"ridge min", n, ridge, Min},
 		{"low rank max", low, ridge, Max},
 	} {
-		white := c.q.whitenSym(t.Context(), c.n)
+		white := c.q.whitenSym(t.Context(), c.n, new([]float64))
 		values, vectors := spectrum(white)
 		apply := func(a *mat.Dense) *mat.Dense {
 			var out mat.Dense

@@ -78,7 +78,7 @@ func TestCutByPivots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, even, err := equilibrate(s)
+	e, even, err := equilibrate(s, new([]float64))
 	if err != nil {
 		t.Fatal(err)
 	}

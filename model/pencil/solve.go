@@ -44,7 +44,9 @@ func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *
 		return nil, &RankError{Asked: d, Max: 0}
 	}
 	apply := func(a *mat.Dense) *mat.Dense { return tile.Times(ctx, symDense(n), a) }
-	return solveWhite(ctx, q.whitenSym(ctx, n), q, end, d, apply), nil
+	room := takeRoom()
+	defer rooms.Put(room)
+	return solveWhite(ctx, q.whitenSym(ctx, n, room), q, end, d, apply), nil
 }
 
 // solveWhite is Solve of s = Z'NZ.
@@ -135,7 +137,14 @@ func solveFew(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
 }
 
-var rooms sync.Pool // of *[]float64, for the reflections of a reduction
+var rooms sync.Pool // of *[]float64, for matrices that a call needs and does not return
+
+func takeRoom() *[]float64 {
+	if room, ok := rooms.Get().(*[]float64); ok {
+		return room
+	}
+	return new([]float64)
+}
 
 // solveReduced is Solve from the tridiagonal form, or nil if most vectors are wanted, or if they cannot be found that
 // way.
@@ -145,10 +154,7 @@ func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d in
 	if d < 1 || n < 64 || 4*d > n {
 		return nil
 	}
-	room, _ := rooms.Get().(*[]float64)
-	if room == nil {
-		room = new([]float64)
-	}
+	room := takeRoom()
 	defer rooms.Put(room)
 	r := reduce(ctx, s, room)
 	if r == nil {

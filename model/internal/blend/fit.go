@@ -63,20 +63,23 @@ func Of(params map[string]string) *frame.Method {
 func fit(ctx context.Context, t *frame.Task) *frame.Solution {
 	members := fail.Must(parse(t.Params["members"]))
 	b := &fitter{t: t, rows: map[preprocess.Spec]*preprocess.Fitted{}}
-	var first error
+	parts, errs := make([]*part, len(members)), make([]error, len(members))
+	order := preprocess.BySpec(linalg.Range(len(members)), func(i int) preprocess.Spec { return specOf(members[i]) })
+	for done, i := range order {
+		t.ReportProgress("blend", float64(done)/float64(len(members)))
+		parts[i], errs[i] = b.fit(ctx, members[i])
+		fail.Check(ctx.Err())
+	}
 	for i, m := range members {
-		t.ReportProgress("blend", float64(i)/float64(len(members)))
-		err := b.add(ctx, m)
-		if ctx.Err() != nil {
-			panic(fail.With(ctx.Err()))
-		}
-		if err != nil {
-			t.Report.Note(fmt.Sprintf("%s at scale %s is not in the blend: %v", m.Method, m.Scale, err))
-			first = cmp.Or(first, err)
+		if errs[i] == nil {
+			b.parts = append(b.parts, *parts[i])
+			b.width += parts[i].w.RawMatrix().Cols
+		} else {
+			t.Report.Note(fmt.Sprintf("%s at scale %s is not in the blend: %v", m.Method, m.Scale, errs[i]))
 		}
 	}
 	if b.width == 0 {
-		panic(fail.With(first))
+		panic(fail.With(cmp.Or(errs...)))
 	}
 	b.weigh()
 	s := principal(ctx, b.covariance(ctx), t.D)
@@ -119,8 +122,8 @@ func (b *fitter) weigh() {
 	}
 }
 
-// add fits a member.
-func (b *fitter) add(ctx context.Context, one model.Member) (err error) {
+// fit fits a member.
+func (b *fitter) fit(ctx context.Context, one model.Member) (_ *part, err error) {
 	defer fail.Catch(&err)
 	method, params := fail.Must2(resolve(one))
 	spec := specOf(one)
@@ -148,16 +151,12 @@ func (b *fitter) add(ctx context.Context, one model.Member) (err error) {
 		panic(fail.With(fmt.Errorf("its outputs do not vary")))
 	}
 	w.Scale(1/math.Sqrt(variance), w)
-	b.parts = append(b.parts, part{method.Name, spec, w})
-	b.width += sol.Dim
-	return nil
+	return &part{method.Name, spec, w}, nil
 }
 
 func (b *fitter) preprocess(ctx context.Context, s preprocess.Spec) *preprocess.Fitted {
 	if b.t.Sums == nil {
-		f := fail.Must(s.Fit(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed))
-		frame.Share(f.Task, &b.scratch)
-		return f
+		return fail.Must(s.Fit(ctx, preprocess.NewTraining(b.t.Rows, nil), b.t.Scaling, b.t.Seed, &b.scratch))
 	}
 	return fail.Must(s.FitMoments(ctx, b.t))
 }

@@ -97,26 +97,28 @@ func (v *validator) round(ctx context.Context, round int, candidates []*candidat
 		if err != nil {
 			return err
 		}
-		prepared := map[preprocess.Spec]*preprocess.Fitted{}
-		for i, e := range candidates {
+		training := preprocess.NewTraining(rows, train)
+		var s *preprocess.Fitted // those of the candidate before
+		var spec preprocess.Spec
+		for i, e := range preprocess.BySpec(candidates, func(e *candidate) preprocess.Spec { return e.spec }) {
 			if v.progress != nil {
 				v.progress("auto", float64((folds*round+f)*len(candidates)+i)/float64(folds*v.rounds()*len(candidates)))
 			}
 			if e.excluded {
 				continue
 			}
-			s := prepared[e.spec]
-			if s == nil {
+			if s == nil || spec != e.spec {
 				var err error
-				s, err = v.prepare(ctx, e, rows, train)
+				s, err = v.prepare(ctx, e, training)
 				if err != nil && e.spec.Nonlinear() && !v.single && ctx.Err() == nil {
 					v.exclude(e, err) // for example, no feature varies in this fold
+					s = nil
 					continue
 				}
 				if err != nil {
 					return err
 				}
-				prepared[e.spec] = s
+				spec = e.spec
 			}
 			if s.Task.Columns == 0 {
 				continue // all candidates are equal here
@@ -153,17 +155,12 @@ func (v *validator) refit(ctx context.Context, train []int) (*frame.Rows, error)
 }
 
 // prepare preprocesses the rows of a fold for a candidate.
-func (v *validator) prepare(ctx context.Context, e *candidate, p *frame.Rows, train []int) (*preprocess.Fitted, error) {
+func (v *validator) prepare(ctx context.Context, e *candidate, rows preprocess.Training) (*preprocess.Fitted, error) {
 	if v.isAuto {
-		f, err := e.spec.Fit(ctx, p, train, v.inner, v.seed)
-		if err != nil {
-			return nil, err
-		}
-		frame.Share(f.Task, &v.scratch)
-		return f, nil
+		return e.spec.Fit(ctx, rows, v.inner, v.seed, &v.scratch)
 	}
 	t := &frame.Task{Method: e.method, Params: e.params, Scaling: e.spec.Scale, Seed: v.seed, Report: &model.Report{}}
-	return &preprocess.Fitted{Task: t, Rows: p}, t.Load(ctx, p.Subset(train))
+	return &preprocess.Fitted{Task: t, Rows: rows.All}, t.Load(ctx, rows.Fitted)
 }
 
 // score fits a candidate on the training rows of a fold and counts its correct test rows.

@@ -238,7 +238,7 @@ func (t *Task) sample(ctx context.Context, p *Rows) {
 	if t.Columns == 0 {
 		return // nothing varies; Run reports it
 	}
-	x := mat.NewDense(p.N, p.M, nil)
+	x := mat.NewDense(p.N, p.M, Grown(&ScratchOf(t).samples, p.N*p.M))
 	fail.Check(parallel.Each(ctx, p.N, func(i int) {
 		row, mean, scale := x.RawRowView(i), t.Units.Mean, t.Units.Scale
 		for j, v := range p.X[i*p.M : (i+1)*p.M] {
@@ -251,6 +251,9 @@ func (t *Task) sample(ctx context.Context, p *Rows) {
 	t.X = x
 	if t.axes != nil {
 		t.X = tile.Multiply(ctx, x, t.axes)
+	}
+	if t.shared != nil {
+		t.shared.x = t.X
 	}
 }
 

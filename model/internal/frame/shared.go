@@ -20,13 +20,14 @@ type shared struct {
 // Scratch is memory that fits reuse, one after the other. The zero value is ready to use.
 type Scratch struct {
 	rows, pulled []float64 // of LocalScatters
+	sides        []float64 // of LocalScatters
 	geodesics    []float64
-	Pairs        []float64 // numbers of pairs of rows
+	samples      []float64 // of the task that was loaded last
 }
 
-// Share makes the fits of copies of the task share what they have in common, and memory with other fits. None of them
-// may run concurrently.
-func Share(t *Task, s *Scratch) { t.shared = &shared{x: t.X, scratch: s} }
+// Share makes the fits of copies of the task, which is loaded next, share what they have in common, and memory with
+// other fits. None of them may run concurrently, nor after another task with the same memory is loaded.
+func Share(t *Task, s *Scratch) { t.shared = &shared{scratch: s} }
 
 // ScratchOf is the memory that the fit shares with others, or new memory.
 func ScratchOf(t *Task) *Scratch {

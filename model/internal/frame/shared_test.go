@@ -30,6 +30,7 @@ func TestSharedLists(t *testing.T) {
 	}
 	task := &Task{X: rows(), M: m, Rows: &Rows{N: n, M: m, Y: y}}
 	Share(task, &Scratch{})
+	task.shared.x = task.X
 	for k, lengths := range [][2]int{{5, 0}, {9, 10}, {7, 20}, {30, 25}, {4, 1}, {9, 0}, {200, 200}} {
 		of := *task
 		if k == 4 {

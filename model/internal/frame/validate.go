@@ -293,6 +293,9 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 		Column: func(i int) []float64 { return p.X[rows[i]*p.M:][:p.M] }}
 	fail.Check(tile.Add(ctx, tile.Sum{C: y, Stride: wide, Alpha: 1, A: features,
 		B: tile.Dense(w, p.M, wide, wide)}))
+	if len(sols) == 1 {
+		return [][]float64{y}
+	}
 	out := make([][]float64, len(sols))
 	from = 0
 	for k, sol := range sols {

@@ -71,15 +71,48 @@ func (s Spec) Memory(e frame.Extent) int64 {
 	return e.Copies(1, 0)
 }
 
-// Fit fits the preprocessing on the training rows (indices into p; nil: all of p) and applies it to all rows. inner is
-// the scale of the features that kernels and normal scores are computed from.
-func (s Spec) Fit(ctx context.Context, p *frame.Rows, train []int, inner model.Scale, seed uint64) (*Fitted, error) {
-	subset := func(p *frame.Rows) *frame.Rows {
-		if train == nil {
-			return p
-		}
-		return p.Subset(train)
+// Training is rows, and those of them that preprocessing is fitted on.
+type Training struct {
+	All, Fitted *frame.Rows
+	index       []int // of the fitted rows among all; nil: they are all
+}
+
+// NewTraining is all rows and a subset of them; nil means all.
+func NewTraining(all *frame.Rows, subset []int) Training {
+	if subset == nil {
+		return Training{all, all, nil}
 	}
+	return Training{all, all.Subset(subset), subset}
+}
+
+// subset is the fitted ones of all rows, or of what preprocessing makes of them.
+func (t Training) subset(rows *frame.Rows) *frame.Rows {
+	switch {
+	case rows == t.All:
+		return t.Fitted
+	case t.index == nil:
+		return rows
+	}
+	return rows.Subset(t.index)
+}
+
+// BySpec orders items by their specs, in the order in which these come first: fits of one spec after the other share
+// the rows that it makes.
+func BySpec[T any](items []T, spec func(T) Spec) []T {
+	first := map[Spec]int{}
+	for i, item := range items {
+		if _, ok := first[spec(item)]; !ok {
+			first[spec(item)] = i
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(items), func(a, b T) int { return first[spec(a)] - first[spec(b)] })
+}
+
+// Fit fits the preprocessing on the training rows and applies it to all rows. inner is the scale of the features that
+// kernels and normal scores are computed from. The task shares memory, unless it is nil; see [frame.Share].
+func (s Spec) Fit(ctx context.Context, rows Training, inner model.Scale, seed uint64, memory *frame.Scratch) (*Fitted,
+	error) {
+	p, subset := rows.All, rows.subset
 	f, scaling := &Fitted{Rows: p}, s.Scale
 	var made *model.Data
 	switch {
@@ -113,6 +146,9 @@ func (s Spec) Fit(ctx context.Context, p *frame.Rows, train []int, inner model.S
 	f.Task = &frame.Task{Method: &anyMethod, Scaling: scaling, Seed: seed, Report: &model.Report{}}
 	if p.Y == nil {
 		f.Task.Method = &frame.Method{Name: anyMethod.Name, Streaming: "window"}
+	}
+	if memory != nil {
+		frame.Share(f.Task, memory)
 	}
 	return f, f.Task.Load(ctx, subset(f.Rows))
 }
@@ -175,7 +211,7 @@ type Applied struct {
 
 // Refit fits the preprocessing on the training rows and returns all rows as it makes them.
 func (a *Applied) Refit(ctx context.Context, train []int, seed uint64) (*frame.Rows, error) {
-	f, err := a.Spec.Fit(ctx, a.Rows, train, a.Inner, seed)
+	f, err := a.Spec.Fit(ctx, NewTraining(a.Rows, train), a.Inner, seed, nil)
 	if err != nil {
 		return nil, err
 	}

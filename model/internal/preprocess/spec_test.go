@@ -9,6 +9,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
@@ -50,7 +51,7 @@ func TestRowsWithoutLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, spec := range []Spec{{}, {Landmarks: 5, Width: 1}, {Scale: model.ScaleRank}} {
-			f, err := spec.Fit(t.Context(), p, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, model.ScaleStandard, 1)
+			f, err := spec.Fit(t.Context(), NewTraining(p, linalg.Range(10)), model.ScaleStandard, 1, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

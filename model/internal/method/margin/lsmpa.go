@@ -103,25 +103,65 @@ func (w *pairs) RowTo(dst []float64, i int) {
 func nearness(ctx context.Context, t *frame.Task) []float64 {
 	lengths, _, _ := frame.Geodesics(ctx, t, graph.Connect)
 	n, g := lengths.SymmetricDim(), lengths.RawSymmetric().Data
-	positive := frame.Grown(&frame.ScratchOf(t).Pairs, n*(n-1)/2)[:0]
 	largest := 0.0
 	for i := range n {
 		for _, v := range g[i*n+i+1 : (i+1)*n] {
-			if v > 0 {
-				positive = append(positive, v)
-				largest = max(largest, v)
-			}
+			largest = max(largest, v)
 		}
 	}
 	if largest == 0 {
 		panic(fail.With(fmt.Errorf("all %d rows are equal: there are no geodesics", n)))
 	}
-	least := 1e-3 * linalg.Median(positive)
-	for i := range n {
-		for j := i + 1; j < n; j++ {
-			v := math.Max(g[i*n+j], least) / largest
-			g[i*n+j], g[j*n+i] = v, v
+	least := 1e-3 * medianPositive(g, n, largest)
+	const together = 64 // columns at a time, so that the rows which they become stay in a cache
+	for from := 0; from < n; from += together {
+		to := min(from+together, n)
+		for i := range to {
+			for j := max(i+1, from); j < to; j++ {
+				v := math.Max(g[i*n+j], least) / largest
+				g[i*n+j], g[j*n+i] = v, v
+			}
 		}
 	}
 	return g
+}
+
+// medianPositive is the median of the positive numbers above the diagonal of g, n x n; the largest of them is given. It
+// counts them by size and selects among those of a middling size, because a copy of all would take much memory.
+func medianPositive(g []float64, n int, largest float64) float64 {
+	const sizes = 1 << 12
+	size := func(v float64) int { return int(v / largest * (sizes - 1)) }
+	each := func(f func(v float64)) {
+		for i := range n {
+			for _, v := range g[i*n+i+1 : (i+1)*n] {
+				if v > 0 {
+					f(v)
+				}
+			}
+		}
+	}
+	total, count := 0, make([]int, sizes)
+	each(func(v float64) {
+		total++
+		count[size(v)]++
+	})
+	below, first := 0, 0 // numbers of sizes below the first one that is kept
+	for ; below+count[first] <= (total-1)/2; first++ {
+		below += count[first]
+	}
+	last := first
+	for upTo := below + count[first]; upTo <= total/2; upTo += count[last] {
+		last++
+	}
+	var kept []float64
+	each(func(v float64) {
+		if at := size(v); first <= at && at <= last {
+			kept = append(kept, v)
+		}
+	})
+	upper := linalg.Select(kept, total/2-below)
+	if total%2 == 1 {
+		return upper
+	}
+	return (linalg.Select(kept, total/2-1-below) + upper) / 2
 }
