@@ -296,8 +296,8 @@ func TestOrderOfDenseMatrices(t *testing.T) {
 	}
 }
 
-// TestConvergenceOfIterations: a residual is at most 1e-11 of the distance to what is not wanted, or 1e-3 of the gap for
-// the first value beyond, or the noise.
+// TestConvergenceOfIterations: a residual is at most 1e-11 of the distance to what is not wanted, or 1e-3 of the gap
+// for the first value beyond, or the noise.
 func TestConvergenceOfIterations(t *testing.T) {
 	for _, c := range []struct {
 		residual []float64
@@ -320,13 +320,15 @@ func TestConvergenceOfIterations(t *testing.T) {
 			t.Errorf("residuals %v, noise %g: %v, worst %g", c.residual, c.noise, ok, worst)
 		}
 	}
-	if got := residuals(mat.NewDense(1, 1, []float64{3}), mat.NewDense(2, 2, []float64{9, 9, 2, -4}), 2); !slices.Equal(got,
+	if got := residuals(mat.NewDense(1, 1, []float64{3}), mat.NewDense(2, 2, []float64{9, 9, 2, -4}),
+		2); !slices.Equal(got,
 		[]float64{6, 12}) {
 		t.Errorf("residuals %v", got)
 	}
 }
 
-// TestJudgement: a residual of at most 1e-8 of the largest value, and of 1e-3 of the gap or what no algorithm gets below.
+// TestJudgement: a residual of at most 1e-8 of the largest value, and of 1e-3 of the gap or what no algorithm gets
+// below.
 func TestJudgement(t *testing.T) {
 	for _, c := range []struct {
 		values     []float64 // of the matrix, with 0

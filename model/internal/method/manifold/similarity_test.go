@@ -17,7 +17,8 @@ import (
 // TestDefaultsOfASimilarity: weights and width are relative to the rows, unless they are given.
 func TestDefaultsOfASimilarity(t *testing.T) {
 	g := mat.NewDense(2, 2, []float64{3, 9, 9, 5}) // the mean squared length is 4
-	params := map[string]string{"alpha": "auto", "beta": "auto", "sigma": "auto", "iters": "7", "tol": "0.5", "start": "sum"}
+	params := map[string]string{"alpha": "auto", "beta": "auto", "sigma": "auto", "iters": "7", "tol": "0.5",
+		"start": "sum"}
 	task := &frame.Task{Params: params, Report: &model.Report{}}
 	if r := balance(task, g); r.Alpha != 32 || r.Beta != 0.4 || r.Steps != 7 || r.Tolerance != 0.5 || !r.SumToOne {
 		t.Errorf("%+v", r)
@@ -37,7 +38,8 @@ func TestDefaultsOfASimilarity(t *testing.T) {
 	if w := heatWidth(task, squared); w != 2 {
 		t.Errorf("given width %g", w)
 	}
-	for value, want := range map[string]string{"3": "", "2000": "", "2": "a whole number >= 3", "2001": "give at most 2000",
+	for value, want := range map[string]string{"3": "", "2000": "", "2": "a whole number >= 3",
+		"2001":  "give at most 2000",
 		"10000": "give at most 2000", "x": "a whole number >= 3"} {
 		err := rowsCheck(value)
 		if (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {

@@ -30,7 +30,8 @@ func TestPairsByHand(t *testing.T) {
 	// The axis of most variance of the means comes first.
 	p.Means = mat.NewDense(3, 2, []float64{0, 0, 1, 5, -1, -5})
 	o := p.rotate(t.Context(), mat.NewDense(2, 2, []float64{1, 0, 0, 1}))
-	if !(math.Abs(o.At(1, 0)) > math.Abs(o.At(0, 0))) || !(math.Abs(o.At(0, 0)*o.At(0, 1)+o.At(1, 0)*o.At(1, 1)) <= 1e-12) {
+	if !(math.Abs(o.At(1, 0)) > math.Abs(o.At(0, 0))) || !(math.Abs(o.At(0, 0)*o.At(0, 1)+o.At(1, 0)*o.At(1,
+		1)) <= 1e-12) {
 		t.Errorf("rotated to %v", mat.Formatted(o))
 	}
 	for kind, want := range map[string][2]float64{"group": {0.25, 0.1}, "target": {0.25, 0.25}, "positive": {0.25, 1},
