@@ -1,10 +1,12 @@
 package score
 
 import (
+	"context"
 	"slices"
 	"testing"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
@@ -83,4 +85,28 @@ func TestSharesOfSplits(t *testing.T) {
 	if train, test := Stratified(nil, 0.5, 1); train != nil || test != nil {
 		t.Errorf("of no rows: %v, %v", train, test)
 	}
+}
+
+// TestEndOfTheContext: votes and outputs end with the error of the context wherever that ends.
+func TestEndOfTheContext(t *testing.T) {
+	content := model.Content{Method: "own", Features: []string{"x"}, Mean: []float64{0}, Scale: []float64{1},
+		Map: &mapping.Linear{D: 1, Components: []float64{2}}}
+	content.Report.Convergence = model.Direct
+	m, err := model.New(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &model.Data{N: 6, M: 1, X: []float64{0, 10, 11, 1, 2, 12}, Y: []int{1, 0, 0, 1, 1, 0}, Classes: []string{"a",
+		"b"}}
+	fixture.EndsWithItsContext(t, "correct rows", func(ctx context.Context) error {
+		_, err := CorrectRows(ctx, m, d, d, 1)
+		return err
+	})
+	fixture.EndsWithItsContext(t, "votes", func(ctx context.Context) error {
+		n, err := CorrectNN(ctx, d.X, d.Y, d.X, d.Y, 1, 3)
+		if err != nil && n != 0 {
+			t.Errorf("%d are correct, %v", n, err)
+		}
+		return err
+	})
 }
