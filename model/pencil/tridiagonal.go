@@ -44,17 +44,14 @@ func reduce(ctx context.Context, s *mat.SymDense, room *[]float64) *reduced {
 	for i, p := range order {
 		row := a[i*size:]
 		for j := i / tile.Lanes * tile.Lanes; j < n; j++ {
-			e := raw.Data[min(p, order[j])*raw.Stride+max(p, order[j])]
-			if math.IsNaN(e) || math.IsInf(e, 0) {
-				return nil
-			}
-			row[j] = e
+			row[j] = raw.Data[min(p, order[j])*raw.Stride+max(p, order[j])]
 		}
 	}
 	if !r.reflect(ctx, a, size) {
 		return nil
 	}
-	if !linalg.AllFinite(r.diag) || !linalg.AllFinite(r.next) { // after an overflow, counts of signs are meaningless
+	// Of a matrix that is not finite, and after an overflow, counts of signs are meaningless.
+	if !linalg.AllFinite(r.diag) || !linalg.AllFinite(r.next) {
 		return nil
 	}
 	r.spectrum = newSturm(r.diag, r.next)

@@ -219,3 +219,44 @@ func TestTableStartsWithTheChoice(t *testing.T) {
 		}
 	}
 }
+
+// TestContributions: what a member adds is the correct rows of the blend in one round less those without it.
+func TestContributions(t *testing.T) {
+	var some []int
+	for i := 0; i < 990; i += 10 {
+		some = append(some, i)
+	}
+	data := fixture.Dataset(t, "vowel").Subset(some)
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSelection(t.Context(), p, Config{Dim: 2, Blend: 3, Scale: model.ScaleStandard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.rank(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	members := s.bestBlendable(3)
+	correct := func(without int) int {
+		e := &candidate{method: &blend.Method, dims: []int{2}}
+		e.reset(false)
+		some := slices.Clone(members)
+		if without >= 0 {
+			some = slices.Delete(some, without, without+1)
+		}
+		s.scoreBlend(t.Context(), e, some, 1)
+		return int(e.score[2].Correct)
+	}
+	differ := false
+	for i, m := range s.blend.members {
+		if want := correct(-1) - correct(i); m.Adds != want {
+			t.Errorf("member %d adds %d, want %d", i, m.Adds, want)
+		}
+		differ = differ || m.Adds != 0
+	}
+	if len(s.blend.members) != 3 || !differ {
+		t.Errorf("of %d members none adds anything", len(s.blend.members))
+	}
+}

@@ -1,10 +1,14 @@
 package frame
 
 import (
+	"context"
 	"math"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
 )
 
 // TestShrinkageOfAnyUnit: the shrinkage does not depend on the unit of the features.
@@ -44,6 +48,58 @@ func TestShrinkageByHand(t *testing.T) {
 		shrinkage, ridge := OAS(mat.NewSymDense(2, c.s), c.n, c.columns)
 		if !(math.Abs(shrinkage-c.shrinkage) <= 1e-12*c.shrinkage) || !(math.Abs(ridge-c.ridge) <= 1e-12*c.ridge) {
 			t.Errorf("%v, n = %g: %g and %g, want %g and %g", c.s, c.n, shrinkage, ridge, c.shrinkage, c.ridge)
+		}
+	}
+}
+
+// TestRuleOfARidge: cv if one was chosen among several, fixed or oas otherwise, also where a kernel was chosen.
+func TestRuleOfARidge(t *testing.T) {
+	d := &model.Data{N: 24, M: 2, Classes: []string{"a", "b"}}
+	for i := range d.N {
+		d.X, d.Y = append(d.X, float64(i*i%7)+3*float64(i%2), float64(i%5)), append(d.Y, i%2)
+	}
+	for _, c := range []struct {
+		ridge, kernel string
+		grid          []float64
+		without       float64
+		rule          string
+		relative      float64 // 0: that of the shrinkage, or of the choice
+		scores        int
+	}{
+		{"0.25", "", nil, 0, "fixed", 0.25, 0}, {"oas", "", []float64{1}, 0, "oas", 0, 0}, {"auto", "", nil, 0, "oas", 0, 0},
+		{"auto", "", []float64{0.1, 1}, 0, "cv", 0, 3}, {"auto", "", []float64{0.1, 1}, 0.3, "cv", 0, 2},
+		{"0.25", "auto", nil, 0, "fixed", 0.25, 2}, {"auto", "auto", []float64{1}, 0, "cv", 0, 4},
+	} {
+		task := loaded(t, d, &Method{Name: "own", Supervised: true, Map: "linear", Streaming: "window",
+			Ridge: &RidgeRule{Scatter: WithinScatter, Grid: c.grid, Without: c.without,
+				Kernels: func(*Task) []string { return []string{"one", "other"} }},
+			Fit: func(_ context.Context, t *Task) *Solution {
+				return t.InBasis(mat.NewDense(t.M, t.D, []float64{1, 0, 0, 1}), nil, 0)
+			}})
+		task.Params = map[string]string{"ridge": c.ridge}
+		if c.kernel != "" {
+			task.Params["kernel"] = c.kernel
+		}
+		SettleRidge(t.Context(), task)
+		r := task.Report.Ridge
+		if r.Rule != c.rule || len(r.Scores) != c.scores || r.Columns != 2 || r.Relative != task.Ridge ||
+			c.relative > 0 && r.Relative != c.relative || (r.Shrinkage != nil) != (c.ridge != "0.25") {
+			t.Errorf("%+v: %+v", c, r)
+		}
+		if c.kernel != "" && task.Params["kernel"] != "one" { // no other one is ahead
+			t.Errorf("%+v: the kernel is %s", c, task.Params["kernel"])
+		}
+	}
+	// Without rows to hold out the ridge is oas, or the one for that.
+	few := &model.Data{N: 4, M: 2, X: d.X[:8], Y: d.Y[:4], Classes: d.Classes}
+	for without, rule := range map[float64]string{0: "oas", 0.3: "fixed"} {
+		task := loaded(t, few, &Method{Name: "own", Supervised: true, Map: "linear", Streaming: "window",
+			Ridge: &RidgeRule{Scatter: WithinScatter, Grid: []float64{1, 2}, Without: without}})
+		task.Params = map[string]string{"ridge": "auto"}
+		SettleRidge(t.Context(), task)
+		if r := task.Report.Ridge; r.Rule != rule || without > 0 && r.Relative != without || len(task.Report.Notes) != 1 ||
+			!strings.Contains(task.Report.Notes[0], "without cross-validation: fewer than 2 classes have the 3 rows") {
+			t.Errorf("without folds: %+v, %q", r, task.Report.Notes)
 		}
 	}
 }

@@ -146,3 +146,16 @@ func TestLandmarksOfOtherModels(t *testing.T) {
 		}
 	}
 }
+
+// TestHashOfRows: of one zero it is the first number of SplitMix64 with the seed; -0 is 0, and the order counts.
+func TestHashOfRows(t *testing.T) {
+	for seed, want := range map[uint64]uint64{0: 0xe220a8397b1dcdaf, 1234567: 6457827717110365317} {
+		if got := hashRow([]float64{0}, seed); got != want {
+			t.Errorf("seed %d: %x, want %x", seed, got, want)
+		}
+	}
+	if hashRow([]float64{math.Copysign(0, -1), 1}, 7) != hashRow([]float64{0, 1}, 7) ||
+		hashRow([]float64{1, 2}, 7) == hashRow([]float64{2, 1}, 7) || hashRow(nil, 7) != 7 {
+		t.Error("equal rows have different hashes, or rows in another order the same")
+	}
+}

@@ -100,6 +100,13 @@ func TestGraphOfASimilarity(t *testing.T) {
 			t.Errorf("a weight of %g: %d entries, want %d", small, got, edges)
 		}
 	}
+	pairs := mat.NewDense(4, 4, []float64{0, 4, 0, 0, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 4, 0})
+	apart := &frame.Task{X: mat.NewDense(4, 1, []float64{0, 1, 3, 4}), Report: &model.Report{}}
+	learnedGraph(t.Context(), apart, &learnedSimilarity{Learned: &similarity.Learned{W: pairs}})
+	if notes := apart.Report.Notes; len(notes) != 1 || !strings.HasPrefix(notes[0],
+		"the neighbourhood graph had 2 compo") {
+		t.Errorf("two pairs: %q", notes)
+	}
 	err := func() (err error) {
 		defer fail.Catch(&err)
 		learnedGraph(t.Context(), task, &learnedSimilarity{Learned: &similarity.Learned{W: mat.NewDense(2, 2, nil)}})
