@@ -215,6 +215,10 @@ func TestAlignNamesItsRows(t *testing.T) {
 			_, _, err := Align(t.Context(), small, large, DenseRows([]float64{1}, 1, 1), AlignSign)
 			return err
 		},
+		"align: candidate: rows: 2 features, the model has 1": func() error {
+			_, _, err := Align(t.Context(), small, large, DenseRows(make([]float64, 4), 2, 2), AlignSign)
+			return err
+		},
 		"align: candidate: row 2: output 0 is 1e+40": func() error {
 			_, _, err := Align(t.Context(), large, small, rows, AlignSign)
 			return err
