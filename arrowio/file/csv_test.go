@@ -195,7 +195,7 @@ func TestCSVDialects(t *testing.T) {
 		}
 	}
 	for _, content := range []string{"a,b\n12 Main St,2\n", "a,b\n12 Elm,2\n13 Oak,2\n1 Ash,2\n",
-		"a,b\nNO,2\nSE,2\nDK,2\n"} {
+		"a,b\nNO,2\nSE,2\nDK,2\n", "a,b\nabc,2\n2 kg,2\n3 m,2\n"} {
 		if why, doubtful := opened(t, csvFile(t, "x.csv", content)).NotNumeric("a"); doubtful {
 			t.Errorf("%q: words: %q", content, why)
 		}

@@ -3,8 +3,14 @@ package file
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
 )
 
 // gzipped is a text as gzip.
@@ -104,6 +110,9 @@ func TestRefusedFiles(t *testing.T) {
 		{"a.csv", "PAR1", Options{}, ": the content is Parquet: name it .parquet"},
 		{"a.csv", "ARROW1", Options{}, ": the content is an Arrow IPC file: name it .arrow"},
 		{"a.csv", "\xff\xff\xff\xff", Options{}, ": the content is an Arrow IPC stream: name it .arrows"},
+		{"a.parquet", "PAR1", Options{}, ": a file of 4 bytes is not a Parquet file"},
+		{"a.parquet", "PAR1\x01\x00\x00\x00PAR1", Options{},
+			": the Parquet footer declares 1 bytes, and the file has 12: the file was cut off or not closed by its writer"},
 		{"a.parquet", "\x1f\x8b", Options{},
 			": the content is gzip: name it .csv.gz if it holds CSV, else unpack it"},
 		{"a.parquet", "a,b,c and more\n", Options{},
@@ -156,5 +165,143 @@ func TestRefusedFiles(t *testing.T) {
 		if got, isNamed := strings.CutPrefix(err.Error(), path); !isNamed || got != c.want {
 			t.Errorf("%s of %q: %s, want %s", c.name, c.text, got, c.want)
 		}
+	}
+}
+
+// TestFormatsOfOtherNames: a file of another name is read in the format that is named, with or without compression.
+func TestFormatsOfOtherNames(t *testing.T) {
+	for _, text := range []string{"a,b\n1,2\n", gzipped(t, "a,b\n1,2\n")} {
+		r, err := Options{Format: "csv"}.Open(csvFile(t, "rows.dat", text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows, _ := read(t, r); len(rows) != 1 || rows[0][1] != "2" {
+			t.Errorf("rows %q", rows)
+		}
+		r.Close()
+		for name, format := range map[string]string{"rows.csv": "", "rows": "csv", "standard input": ""} {
+			r, err := Options{Format: format}.NewReader(strings.NewReader(text), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rows, _ := read(t, r); len(rows) != 1 || rows[0][0] != "1" || r.Indexes() != nil {
+				t.Errorf("%s: rows %q", name, rows)
+			}
+			r.Close()
+		}
+	}
+	tabs, err := Options{Format: "tsv"}.Open(csvFile(t, "rows.dat", "a b\t c,d\n1\t2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tabs.Close()
+	if s := tabs.Schema(); s.NumFields() != 2 || s.Field(0).Name != "a b" || s.Field(1).Name != "c,d" {
+		t.Errorf("%v", s)
+	}
+	bare, err := Options{NoHeader: true}.Open(csvFile(t, "a.csv", "1,x\n2,y\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bare.Close()
+	if rows, _ := read(t, bare); len(rows) != 2 || rows[0][1] != "x" || bare.Schema().Field(1).Name != "x1" || bare.Rows() != 2 {
+		t.Errorf("without a header: %v, %q", bare.Schema(), rows)
+	}
+}
+
+// TestBlocksOfAFooter: each batch of an Arrow file is inside the file, up to its last byte.
+func TestBlocksOfAFooter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.arrow")
+	write(t, path, columns(t, arrow.PrimitiveTypes.Int8, `[1,2,3]`), 2)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, err := cut(whole[8:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, blocks, err := readFooter(bytes.NewReader(whole), int64(len(whole)))
+	if err != nil || len(blocks) != 2 || blocks[0].offset != 8+int64(len(head.bytes)) ||
+		blocks[1].offset != blocks[0].offset+blocks[0].meta+blocks[0].body {
+		t.Fatalf("blocks %+v, %v", blocks, err)
+	}
+	for _, c := range []struct {
+		block func(size int64) block
+		want  bool
+	}{
+		{func(size int64) block { return block{8, 8, size - 16} }, true},
+		{func(size int64) block { return block{8, 8, size - 15} }, false},
+		{func(size int64) block { return block{8, size - 8, 0} }, true},
+		{func(size int64) block { return block{8, size - 7, 0} }, false},
+		{func(size int64) block { return block{size, 0, 0} }, true},
+		{func(size int64) block { return block{size + 1, 0, 0} }, false},
+		{func(size int64) block { return block{7, 8, 8} }, false}, {func(size int64) block { return block{8, 8, -1} }, false},
+	} {
+		file := []byte(magic + "\x00\x00")
+		for range 2 { // the footer is as long each time
+			w := &frameWriter{head: head.bytes, headFrame: head, rowBlocks: []block{c.block(int64(len(file)))}}
+			footer := w.buildFooter()
+			file = append([]byte(magic+"\x00\x00"), footer...)
+			file = append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), magic...)
+		}
+		_, got, err := readFooter(bytes.NewReader(file), int64(len(file)))
+		if (err == nil) != c.want || c.want && (len(got) != 1 || got[0] != c.block(int64(len(file)))) {
+			t.Errorf("%+v of %d bytes: %+v, %v", c.block(int64(len(file))), len(file), got, err)
+		}
+		if err != nil && err.Error() != "the footer says that batch 0 is outside the file: the file was cut off" {
+			t.Error(err)
+		}
+	}
+	for n := range 18 { // fewer bytes than those around a footer
+		if _, _, err := readFooter(bytes.NewReader(whole[:n]), int64(n)); err == nil {
+			t.Errorf("a file of %d bytes has a footer", n)
+		}
+	}
+}
+
+// TestIndexesOfAFile: the metadata that pandas writes names the columns of the index.
+func TestIndexesOfAFile(t *testing.T) {
+	rec := columns(t, arrow.PrimitiveTypes.Int8, `[1]`, arrow.PrimitiveTypes.Int8, `[2]`)
+	meta := arrow.NewMetadata([]string{"pandas"}, []string{`{"index_columns":["c1"]}`})
+	path := filepath.Join(t.TempDir(), "a.arrow")
+	write(t, path, array.NewRecord(arrow.NewSchema(rec.Schema().Fields(), &meta), rec.Columns(), 1), 1)
+	if got := opened(t, path).Indexes(); len(got) != 1 || got[0] != "c1" {
+		t.Errorf("indexes %q", got)
+	}
+}
+
+// TestLabelsOfFractions: a label of any type of fractions is read as integers if its values are whole numbers.
+func TestLabelsOfFractions(t *testing.T) {
+	for _, c := range []struct {
+		typ    arrow.DataType
+		values string
+		want   string // the labels, or a part of the error
+	}{
+		{arrow.FixedWidthTypes.Float16, `[1,-2,null]`, "1 -2 (null)"}, {arrow.PrimitiveTypes.Float32, `[3,0,7]`, "3 0 7"},
+		{arrow.PrimitiveTypes.Float64, `[9007199254740992,0,null]`, "9007199254740992 0 (null)"},
+		{&arrow.Decimal128Type{Precision: 5, Scale: 2}, `["3.00","-1.00",null]`, "3 -1 (null)"},
+		{arrow.PrimitiveTypes.Float64, `[1,2.5,3]`, `: column "c0" is the label and holds 2.5: a class is text, a whole number ` +
+			"(1.0 is read as 1) or a boolean"},
+		{arrow.PrimitiveTypes.Float64, `[1,1e300,3]`, `: column "c0" is the label and holds 1e+300: a class is text, a whole ` +
+			"number (1.0 is read as 1) or a boolean"},
+	} {
+		path := filepath.Join(t.TempDir(), "a.arrow")
+		write(t, path, columns(t, c.typ, c.values), 3)
+		r, err := Options{Label: "c0"}.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := r.Next()
+		got := ""
+		if err != nil {
+			got = strings.TrimPrefix(err.Error(), path)
+		} else {
+			rows := text(rec)
+			got = rows[0][0] + " " + rows[1][0] + " " + rows[2][0]
+		}
+		if got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.typ, c.values, got, c.want)
+		}
+		r.Close()
 	}
 }

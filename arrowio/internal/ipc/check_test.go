@@ -195,6 +195,8 @@ func TestCheckOfValues(t *testing.T) {
 		{"runs", set(1, words(2, 2, 4)), "the runs end at 4 of 5 rows"},
 		{"runs", set(1, words(2, 2, 6)), ""},
 		{"runs", number(4, 1), "2 run ends"},
+		{"runs", func(c *column) { c.nodes, c.arrays[1] = []int64{0, 0, 0, 0, 0, 0}, nil }, ""},
+		{"runs", func(c *column) { c.nodes, c.arrays[1] = []int64{1, 0, 0, 0, 0, 0}, nil }, "0 run ends"},
 		{"dictionary", set(1, []byte{0, 1, 2}), "index 2 into a dictionary of 2 entries"},
 		{"dictionary", set(1, []byte{0, 1, 255}), "index -1"},
 		{"dictionary", func(c *column) { c.nodes[1], c.arrays = 1, [][]byte{{3}, {0, 1, 9}} }, ""}, // of a null

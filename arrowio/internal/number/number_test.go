@@ -62,7 +62,7 @@ func TestExponentOf(t *testing.T) {
 			t.Errorf("%q is %d, %v; want %d", text, got, ok, want)
 		}
 	}
-	for _, text := range []string{"e", "E-", "e+", "f5", "5", "e5x", "e/", "e:", "e--5", "e+-5", "e5-"} {
+	for _, text := range []string{"e", "E-", "e+", "f5", "d5", "D5", "%5", "5", "e5x", "e/", "e:", "e--5", "e+-5", "e5-"} {
 		if got, ok := exponentOf(text); ok {
 			t.Errorf("%q is %d", text, got)
 		}
