@@ -90,6 +90,8 @@ func TestTypesOfSeveralFiles(t *testing.T) {
 		{"1", "no", "utf8", `line 2 of B holds "no"; leave a missing value empty, or name the word: --missing no`},
 		{"2 kg", "3 kg", "utf8", `line 2 of A holds "2 kg"; write the number without its unit: the name of the column ` +
 			"can have it"},
+		{"2 kg", "3 m", "utf8", `line 2 of A holds "2 kg"; write the number without its unit: the name of the column can ` +
+			"have it"},
 		{"2", "3 kg", "utf8", `line 2 of B holds "3 kg"; write the number without its unit: the name of the column can ` +
 			"have it"},
 	} {

@@ -373,3 +373,96 @@ func TestPanicOfAnEvent(t *testing.T) {
 		t.Errorf("the log has %q", log.String())
 	}
 }
+
+// TestFeaturesOfSummaries: sums of features that exceed the window's memory are refused with what they need, at the
+// byte, and features that are not those of the schema with both numbers.
+func TestFeaturesOfSummaries(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(c *spec.Config) { c.Training.Block, c.Training.Window.Bytes = 10, 3*8*500*500 })
+	if _, err := s.SummaryBuilder(Block{}, make([]string, 500)); err != nil {
+		t.Error(err)
+	}
+	_, err := s.SummaryBuilder(Block{}, make([]string, 501))
+	if want := "sums of 501 features need more than training.window.bytes, 6000000; raise it to 6 MiB, or remove " +
+		"training.block"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := s.setFeatures([]string{"a", "b"}); err != nil || s.Contract().Len() != 2 {
+		t.Errorf("features %v, %v", s.Contract(), err)
+	}
+	err = s.setFeatures([]string{"a"})
+	var e *arrowio.Error
+	if !errors.As(err, &e) || e.Code != wire.SchemaChanged || e.Error() != "the schema has 2 features and the model has 1, "+
+		"or others; use a model of these features, or change the schema: embedd schema reset, or schema.features" {
+		t.Errorf("other features: %v", err)
+	}
+	if err := s.FixContract(testContract(t)); !errors.As(err, &e) || e.Error() != "the schema is 2 features: a, b; label "+
+		"label, and the stored one is 6 features: x[6]; label label; restart the process to use the stored schema" {
+		t.Errorf("another contract: %v", err)
+	}
+}
+
+// TestStatusOfCandidates: candidates are listed with their messages and rows, the leader first, at most eight, and the
+// hint says how many messages have the leading one once more than a tenth have not.
+func TestStatusOfCandidates(t *testing.T) {
+	t.Parallel()
+	var c candidates
+	if c.leader() != nil || c.hint() != "" || c.total() != 0 || c.status() != nil {
+		t.Error("no message has a candidate")
+	}
+	add := func(name string, seq uint64, messages int) {
+		k, err := arrowio.NewContract([]string{name}, "l", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range messages {
+			c.add(k, window.Position{Seq: seq}, time.Unix(int64(seq), 0), usableRows{rows: 3, unlabelled: 2,
+				labels: []string{"p", "q", "r"}}, 2)
+		}
+	}
+	add("a", 5, 9)
+	if add("b", 3, 1); c.hint() != "" {
+		t.Errorf("of one in ten: %q", c.hint())
+	}
+	if add("c", 4, 1); c.hint() != "messages have different features: 9 of 11 have the most frequent ones, 1 features: a; "+
+		"label l; send the same from each publisher, or set schema.features with sizes" {
+		t.Errorf("of two in eleven: %q", c.hint())
+	}
+	got := c.status()
+	if len(got) != 3 || got[0].Messages != 9 || got[0].Rows != 45 || got[0].First != 5 || got[1].First != 3 ||
+		got[2].First != 4 || got[2].Rows != 5 || len(c.leader().classes) != 2 || c.leader().classes["p"] != 9 ||
+		c.leader().unlabelled != 18 || c.leader().rows != 27 {
+		t.Errorf("%+v, leader %+v", got, c.leader())
+	}
+	for k := range 100 {
+		add(fmt.Sprint("x", k), uint64(10+k), 1)
+	}
+	if len(c.byID) != 64 || c.other != 39 || c.total() != 111 || len(c.status()) != 8 {
+		t.Errorf("%d candidates, %d other messages of %d, %d listed", len(c.byID), c.other, c.total(), len(c.status()))
+	}
+	text, err := c.marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := parseCandidates(text, arrowio.Spec{Features: []string{"*"}, Label: "l"})
+	if err != nil || len(back) != 8 || back[0].messages != 9 || back[0].rows != 27 || back[0].unlabelled != 18 ||
+		!back[0].since.Equal(time.Unix(5, 0)) || !back[0].newest.Equal(time.Unix(5, 0)) || back[0].first.Seq != 5 {
+		t.Errorf("%+v, %v", back, err)
+	}
+	for _, other := range []arrowio.Spec{{Features: []string{"*"}}, {Features: []string{"*"}, Label: "l", Key: "k"},
+		{Features: []string{"z"}, Label: "l"}} {
+		if back, err := parseCandidates(text, other); err != nil || len(back) != 0 {
+			t.Errorf("%+v accepts %+v, %v", other, back, err)
+		}
+	}
+	var merged candidates
+	one := back[0]
+	later := one
+	later.first, later.since, later.newest = window.Position{Seq: 2}, time.Unix(1, 0), time.Unix(99, 0)
+	merged.merge(one)
+	merged.merge(later)
+	if k := merged.leader(); k.messages != 18 || k.rows != 54 || k.unlabelled != 36 || k.first.Seq != 2 ||
+		!k.since.Equal(time.Unix(1, 0)) || !k.newest.Equal(time.Unix(99, 0)) {
+		t.Errorf("%+v", k)
+	}
+}

@@ -405,3 +405,61 @@ func TestStatusOfATrainer(t *testing.T) {
 		t.Errorf("without rows: %+v", s)
 	}
 }
+
+// TestModelsOfOtherDimensions: models of different numbers of outputs are not comparable, whatever the rows are.
+func TestModelsOfOtherDimensions(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	one, err := fit.Fit(t.Context(), &model.Data{N: 3, M: 2, X: []float64{1, 2, 4, 5, 7, 9}, Features: []string{"x", "y"}},
+		fit.Config{Method: "pca", Dim: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, loss, err := compareModels(t.Context(), l.data.window, one, l.live.Model, fittedRows{}, window.Position{})
+	if got != different || loss != (prequential.Loss{Mean: 1}) || err != nil {
+		t.Errorf("answer %d, loss %+v, %v", got, loss, err)
+	}
+	for want, loss := range map[string]prequential.Loss{"have no rows to be compared on": {},
+		"lose 2.5 points on 9 rows, too few for a standard error": {Mean: 0.025, Error: math.Inf(1), Rows: 9},
+		"lose 2.5 +- 1.2 points on 9 rows":                        {Mean: 0.025, Error: 0.012, Rows: 9}} {
+		if got := describeLoss(loss); got != want {
+			t.Errorf("%+v: %q, want %q", loss, got, want)
+		}
+	}
+	for _, c := range []struct {
+		mean, err float64
+		want      answer
+	}{
+		{0.0049, 0.01, comparable}, {0.0051, 0.01, undecided}, {0.02, 0, comparable}, {0.0201, 0.01, different},
+		{0.0201, 0.0101, undecided}, {0.05, 0.0299, different}, {0.05, 0.0301, undecided}, {-1, 0.1, comparable},
+	} {
+		if got := answerOf(prequential.Loss{Mean: c.mean, Error: c.err}); got != c.want {
+			t.Errorf("a loss of %g +- %g: answer %d, want %d", c.mean, c.err, got, c.want)
+		}
+	}
+}
+
+// TestEffectOfHeldOutRows: while the design effect of the stream is not known, rows that are held out count by that of
+// their stretches alone.
+func TestEffectOfHeldOutRows(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	rows := heldOutRows(l.data)
+	differences := make([]float64, len(rows))
+	for i := range differences {
+		differences[i] = float64(i/2%2*2 - 1)
+	}
+	if l.drift = (evidence.DriftDetector{}); l.drift.Blocks.IsKnown() {
+		t.Fatal("the design effect is known")
+	}
+	var clusters evidence.Clusters
+	stretch, last := 0, window.Position{}
+	for i := range rows {
+		if from, _ := rows[i].Neighbourhood(); i == 0 || from != last {
+			stretch, last = stretch+1, from
+		}
+		clusters.Add(stretch, rows[i].Label, differences[i])
+	}
+	if got, want := heldOutEffect(l, rows, differences), clusters.Effect(); got != want || len(rows) == 0 ||
+		!(got < l.drift.Blocks.Effect()) {
+		t.Errorf("a design effect of %g for %d rows, want %g, below %g", got, len(rows), want, l.drift.Blocks.Effect())
+	}
+}

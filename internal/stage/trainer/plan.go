@@ -33,11 +33,8 @@ type plan struct {
 func newPlan(c *spec.Config) *plan {
 	p := &plan{config: c, settings: c.Fit}
 	p.method, _ = c.Fit.Describe() // the configuration is valid
-	if p.method.Name == fit.Auto {
-		p.method.Supervised = p.labelled()
-		if !p.labelled() {
-			p.method, _ = fit.Lookup("pca") // which is what auto fits without labels
-		}
+	if p.method.Name == fit.Auto && !p.labelled() {
+		p.method, _ = fit.Lookup("pca") // which is what auto fits without labels
 	}
 	p.settings.Pad = !p.hasRoom()
 	return p
