@@ -37,7 +37,8 @@ func TestRowsOfEachType(t *testing.T) {
 		}},
 		{arrow.StructOf(arrow.Field{Name: "p", Type: i32, Nullable: true}, arrow.Field{Name: "q", Type: str, Nullable: true}),
 			func(i int) string { return fmt.Sprintf(`{"p":%d,"q":%s}`, i, long(i)) }},
-		{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: str}, func(i int) string { return long(i % 4) }},
+		{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: str},
+			func(i int) string { return long(i % 4) }},
 		{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint16, ValueType: str},
 			func(i int) string { return long(i % 9) }},
 		{arrow.ListOf(&arrow.DictionaryType{IndexType: i32, ValueType: str}), func(i int) string {
@@ -56,7 +57,8 @@ func TestRowsOfEachType(t *testing.T) {
 			}
 			whole := from(t, c.typ, "["+strings.Join(values, ",")+"]")
 			m := decode(t, newDecoder(t, Spec{}), message(t, "c", whole))
-			for _, drop := range [][]int{nil, {0}, {7}, {8}, {18}, {0, 1, 2, 3, 4, 5, 6}, {7, 8, 9}, {1, 3, 5, 7, 9, 11, 13, 15, 17},
+			for _, drop := range [][]int{nil, {0}, {7}, {8}, {18}, {0, 1, 2, 3, 4, 5, 6}, {7, 8, 9},
+				{1, 3, 5, 7, 9, 11, 13, 15, 17},
 				{0, 2, 4, 6, 8, 10, 12, 14, 16, 18}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18}} {
 				r := numbered(m, 1)
 				r.Drop = [][]int{drop}
@@ -94,8 +96,8 @@ func TestRowsOfEachType(t *testing.T) {
 	}
 }
 
-// TestViewsInAnyOrder: long values whose views go back in their data buffer, and lists whose views do, keep their values
-// when rows are dropped, also if there are far more bytes than rows.
+// TestViewsInAnyOrder: long values whose views go back in their data buffer keep their values when rows are dropped, also
+// if there are far more bytes than rows.
 func TestViewsInAnyOrder(t *testing.T) {
 	pad := strings.Repeat("x", 6000)
 	var parts []string
@@ -156,7 +158,8 @@ func TestMetadataOfADictionary(t *testing.T) {
 	for _, c := range []struct {
 		limits Limits
 		want   bool
-	}{{Limits{Metadata: 3, Fields: 2}, true}, {Limits{Metadata: 2, Fields: 2}, false}, {Limits{Metadata: 3, Fields: 1}, false}} {
+	}{{Limits{Metadata: 3, Fields: 2}, true}, {Limits{Metadata: 2, Fields: 2}, false},
+		{Limits{Metadata: 3, Fields: 1}, false}} {
 		if _, err := newDecoder(t, Spec{Limits: c.limits}).Decode(msg, nil); (err == nil) != c.want {
 			t.Errorf("%+v: %v", c.limits, err)
 		}
@@ -223,7 +226,8 @@ func TestLateDictionaries(t *testing.T) {
 		{bytesOf(2), "the stream does not begin with a schema; send a whole stream in each message, not one batch of a " +
 			"longer stream"},
 		{bytesOf(), "the stream ends before its schema; " + ipc.StreamHint},
-		{bytesOf(0, 1), ""}, {bytesOf(0), ""}, {bytesOf(0)[:len(bytesOf(0))-8], "the stream stops before its first batch and " +
+		{bytesOf(0, 1), ""}, {bytesOf(0), ""},
+		{bytesOf(0)[:len(bytesOf(0))-8], "the stream stops before its first batch and " +
 			"without an end mark; send the whole stream in one message"},
 		{bytesOf(0, 1, 2)[:len(bytesOf(0, 1, 2))-8], ""},
 	} {

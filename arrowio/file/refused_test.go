@@ -203,7 +203,8 @@ func TestFormatsOfOtherNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bare.Close()
-	if rows, _ := read(t, bare); len(rows) != 2 || rows[0][1] != "x" || bare.Schema().Field(1).Name != "x1" || bare.Rows() != 2 {
+	rows, _ := read(t, bare)
+	if len(rows) != 2 || rows[0][1] != "x" || bare.Schema().Field(1).Name != "x1" || bare.Rows() != 2 {
 		t.Errorf("without a header: %v, %q", bare.Schema(), rows)
 	}
 }
@@ -280,10 +281,10 @@ func TestLabelsOfFractions(t *testing.T) {
 		{arrow.FixedWidthTypes.Float16, `[1,-2,null]`, "1 -2 (null)"}, {arrow.PrimitiveTypes.Float32, `[3,0,7]`, "3 0 7"},
 		{arrow.PrimitiveTypes.Float64, `[9007199254740992,0,null]`, "9007199254740992 0 (null)"},
 		{&arrow.Decimal128Type{Precision: 5, Scale: 2}, `["3.00","-1.00",null]`, "3 -1 (null)"},
-		{arrow.PrimitiveTypes.Float64, `[1,2.5,3]`, `: column "c0" is the label and holds 2.5: a class is text, a whole number ` +
-			"(1.0 is read as 1) or a boolean"},
-		{arrow.PrimitiveTypes.Float64, `[1,1e300,3]`, `: column "c0" is the label and holds 1e+300: a class is text, a whole ` +
+		{arrow.PrimitiveTypes.Float64, `[1,2.5,3]`, `: column "c0" is the label and holds 2.5: a class is text, a whole ` +
 			"number (1.0 is read as 1) or a boolean"},
+		{arrow.PrimitiveTypes.Float64, `[1,1e300,3]`, `: column "c0" is the label and holds 1e+300: a class is text, a ` +
+			"whole number (1.0 is read as 1) or a boolean"},
 	} {
 		path := filepath.Join(t.TempDir(), "a.arrow")
 		write(t, path, columns(t, c.typ, c.values), 3)

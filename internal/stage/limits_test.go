@@ -392,8 +392,9 @@ func TestFeaturesOfSummaries(t *testing.T) {
 	}
 	err = s.setFeatures([]string{"a"})
 	var e *arrowio.Error
-	if !errors.As(err, &e) || e.Code != wire.SchemaChanged || e.Error() != "the schema has 2 features and the model has 1, "+
-		"or others; use a model of these features, or change the schema: embedd schema reset, or schema.features" {
+	if !errors.As(err, &e) || e.Code != wire.SchemaChanged ||
+		e.Error() != "the schema has 2 features and the model has 1, "+
+			"or others; use a model of these features, or change the schema: embedd schema reset, or schema.features" {
 		t.Errorf("other features: %v", err)
 	}
 	if err := s.FixContract(testContract(t)); !errors.As(err, &e) || e.Error() != "the schema is 2 features: a, b; label "+
@@ -424,8 +425,8 @@ func TestStatusOfCandidates(t *testing.T) {
 	if add("b", 3, 1); c.hint() != "" {
 		t.Errorf("of one in ten: %q", c.hint())
 	}
-	if add("c", 4, 1); c.hint() != "messages have different features: 9 of 11 have the most frequent ones, 1 features: a; "+
-		"label l; send the same from each publisher, or set schema.features with sizes" {
+	if add("c", 4, 1); c.hint() != "messages have different features: 9 of 11 have the most frequent ones, 1 features: "+
+		"a; label l; send the same from each publisher, or set schema.features with sizes" {
 		t.Errorf("of two in eleven: %q", c.hint())
 	}
 	got := c.status()

@@ -50,7 +50,8 @@ func TestReasons(t *testing.T) {
 			"evidence 0.69 of at least 0.7 that it is not worse by the nearest reference alone, on 50 rows"},
 		{"nearest of better", Comparison{Door: DoorBetter, Test: capital(500, 50), Nearest: capital(0.1, 50)}, &good, true,
 			"evidence 500 that it is better, on 50 rows that neither has seen"},
-		{"held out", Comparison{Door: DoorBetter, Test: capital(2, 50), HeldOut: HeldOut{Evidence: 500, Rows: 70, Live: true}},
+		{"held out", Comparison{Door: DoorBetter, Test: capital(2, 50),
+			HeldOut: HeldOut{Evidence: 500, Rows: 70, Live: true}},
 			&Standing{Agreement: wrong}, true, "evidence 500 that it is better, on 70 rows that neither has seen"},
 		{"held out, at chance", Comparison{Door: DoorBetter, Test: capital(2, 50), HeldOut: HeldOut{Evidence: 500, Rows: 70}},
 			&Standing{Agreement: right}, false, "it does not beat chance on the rows that are held out"},
@@ -60,8 +61,8 @@ func TestReasons(t *testing.T) {
 			"it is right about 50.0% of the last rows, and chance is 50.0%: the labels contradict every model"},
 		{"nothing beats chance", Comparison{Door: DoorBetter, Test: capital(500, 50)}, &Standing{Agreement: right}, false,
 			"it is right about 100.0% of the last rows, and chance is 50.0%: the labels contradict every model"},
-		{"live at chance", Comparison{Door: DoorMoreRows, Test: capital(30, 50)}, &Standing{Agreement: right, Candidate: true},
-			false, "evidence 30 that it is not worse, from more rows or classes, on 50 rows: while the live model does not " +
+		{"live at chance", Comparison{Door: DoorMoreRows, Test: capital(30, 50)},
+			&Standing{Agreement: right, Candidate: true}, false, "evidence 30 that it is not worse, from more rows or classes, on 50 rows: while the live model does not " +
 				"beat chance, 400 is needed"},
 		{"early", Comparison{Door: DoorMoreRows, Test: capital(0.26, 32), EarlyOdds: notWorseOdds}, &good, true,
 			"the live model is from few rows or classes, and on 32 rows that neither has seen evidence 0.26 does not show " +
@@ -136,7 +137,8 @@ func TestAgreement(t *testing.T) {
 		t.Errorf("%+v: rate %g, chance %g", a, a.Rate(), a.Chance())
 	}
 	b := a.Clone()
-	if b.Add(1, "a", "a"); a.Last.Rows != 250 || a.Last.True["a"] == b.Last.True["a"] || b.Before.True["a"] != a.Before.True["a"] {
+	if b.Add(1, "a", "a"); a.Last.Rows != 250 || a.Last.True["a"] == b.Last.True["a"] ||
+		b.Before.True["a"] != a.Before.True["a"] {
 		t.Error("a clone shares counts")
 	}
 }
