@@ -197,3 +197,71 @@ func TestRefusedOutputs(t *testing.T) {
 	_, err = Arrow(decode(t, newDecoder(t, Spec{Features: []string{"x"}, Format: wire.FormatCSV}), []byte("x\n1\ny\n")))
 	checkError(t, "a row that cannot be read", err, `row 2: "y" is no number`)
 }
+
+// TestPartsOfText: a part has the names of the columns and as many rows as the limit has room for; all parts together
+// take at most Limits.Body, or twice the output and 64 KiB.
+func TestPartsOfText(t *testing.T) {
+	name := strings.Repeat("n", 5000)
+	rows := make([]string, 100)
+	for i := range rows {
+		rows[i] = fmt.Sprintf("%d,%03d", i%10, i)
+	}
+	msg := []byte("x," + name + "\n" + strings.Join(rows, "\n") + "\n")
+	split := func(body, limit int, drop []int) ([][]byte, error) {
+		d := newDecoder(t, Spec{Features: []string{"x"}, Format: wire.FormatCSV, Limits: Limits{Body: body}})
+		r := numbered(decode(t, d, msg), 1)
+		r.Drop = [][]int{drop}
+		seen := 0
+		parts, err := newEncoder(t, Output{Format: wire.FormatCSV}).Split(r, limit, func(part, parts int) []wire.Pair {
+			if part != seen || parts < 1 {
+				t.Errorf("part %d of %d, want %d", part, parts, seen)
+			}
+			seen++
+			return nil
+		})
+		if err == nil && seen != len(parts) {
+			t.Errorf("the metadata of %d parts, of %d", seen, len(parts))
+		}
+		return parts, err
+	}
+	const around, longest = 5000 + 1 + 11 + 1 + 1, 3 + 1 + 15 + 1 // names and line breaks; a key, a number and a line break
+	parts, err := split(1<<20, around+3*longest, nil)
+	if err != nil || len(parts) != 34 {
+		t.Fatalf("%d parts, %v", len(parts), err)
+	}
+	head := name + ",embedding_0\n"
+	for k, part := range parts {
+		want := head
+		for i := 3 * k; i < min(3*k+3, 100); i++ {
+			want += fmt.Sprintf("%03d,%d\n", i, 10*i)
+		}
+		if string(part) != want {
+			t.Errorf("part %d ends with %q, want %q", k, part[len(part)-40:], want[len(want)-40:])
+		}
+	}
+	if parts, err := split(1<<20, around+3*longest-1, nil); err != nil || len(parts) != 50 {
+		t.Errorf("a byte less: %d parts, %v", len(parts), err)
+	}
+	_, err = split(170_000, around+3*longest, nil)
+	checkError(t, "parts", err, "the 34 parts of the output take 172476 bytes, because each repeats the names; send fewer "+
+		"rows a message, or raise the server's max_payload or limits.expanded")
+	if parts, err := split(172_476, around+3*longest, nil); err != nil || len(parts) != 34 {
+		t.Errorf("within the limit: %d parts, %v", len(parts), err)
+	}
+	_, err = split(1<<20, around+longest-1, nil)
+	checkError(t, "wide", err, fmt.Sprintf("row 0: one row takes up to %d bytes, and a part may take %d; raise the server's "+
+		"max_payload or the stream's max_msg_size, or keep fewer columns", around+longest, around+longest-1))
+	if e, ok := err.(*Error); !ok || e.Code != wire.TooWide || len(e.Also) != 99 || e.Also[98].Row != 99 {
+		t.Errorf("wide rows: %v", err)
+	}
+	all := make([]int, 100)
+	for i := range all {
+		all[i] = i
+	}
+	_, err = split(1<<20, around-1, all)
+	checkError(t, "names", err, fmt.Sprintf("the names of the columns alone take %d bytes, and a part may take %d; raise the "+
+		"server's max_payload or the stream's max_msg_size, or keep fewer columns", around, around-1))
+	if parts, err := split(1<<20, around, all); err != nil || len(parts) != 1 || string(parts[0]) != head {
+		t.Errorf("without rows: %d parts, %v", len(parts), err)
+	}
+}

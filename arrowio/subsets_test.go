@@ -96,8 +96,8 @@ func TestRowsOfEachType(t *testing.T) {
 	}
 }
 
-// TestViewsInAnyOrder: long values whose views go back in their data buffer keep their values when rows are dropped, also
-// if there are far more bytes than rows.
+// TestViewsInAnyOrder: long values whose views go back in their data buffer keep their values when rows are dropped,
+// also if there are far more bytes than rows.
 func TestViewsInAnyOrder(t *testing.T) {
 	pad := strings.Repeat("x", 6000)
 	var parts []string

@@ -206,3 +206,29 @@ func TestColumnsOfSeveralFiles(t *testing.T) {
 		t.Errorf("the second file is missing: %v", err)
 	}
 }
+
+// TestFilesAreClosed: of several files one is open at a time, and none after Close.
+func TestFilesAreClosed(t *testing.T) {
+	count := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(list)
+	}
+	before := count()
+	paths := []string{csvFile(t, "a.csv", "x\n1\n"), csvFile(t, "b.csv", "x\n2\n"), csvFile(t, "c.csv", "x\n3\n")}
+	r, err := Options{}.OpenAll(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != before+1 {
+		t.Errorf("%d files are open, want one", n-before)
+	}
+	if rows, _ := read(t, r); len(rows) != 3 {
+		t.Errorf("rows %q", rows)
+	}
+	if err := r.Close(); err != nil || count() != before {
+		t.Errorf("%d files are open: %v", count()-before, err)
+	}
+}

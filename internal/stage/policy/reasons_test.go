@@ -62,7 +62,8 @@ func TestReasons(t *testing.T) {
 		{"nothing beats chance", Comparison{Door: DoorBetter, Test: capital(500, 50)}, &Standing{Agreement: right}, false,
 			"it is right about 100.0% of the last rows, and chance is 50.0%: the labels contradict every model"},
 		{"live at chance", Comparison{Door: DoorMoreRows, Test: capital(30, 50)},
-			&Standing{Agreement: right, Candidate: true}, false, "evidence 30 that it is not worse, from more rows or classes, on 50 rows: while the live model does not " +
+			&Standing{Agreement: right, Candidate: true}, false,
+			"evidence 30 that it is not worse, from more rows or classes, on 50 rows: while the live model does not " +
 				"beat chance, 400 is needed"},
 		{"early", Comparison{Door: DoorMoreRows, Test: capital(0.26, 32), EarlyOdds: notWorseOdds}, &good, true,
 			"the live model is from few rows or classes, and on 32 rows that neither has seen evidence 0.26 does not show " +
