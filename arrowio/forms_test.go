@@ -224,7 +224,8 @@ func TestPartsOfText(t *testing.T) {
 		}
 		return parts, err
 	}
-	const around, longest = 5000 + 1 + 11 + 1 + 1, 3 + 1 + 15 + 1 // names and line breaks; a key, a number and a line break
+	// Names and line breaks; a name, a number at its longest and a line break.
+	const around, longest = 5000 + 1 + 11 + 1 + 1, 3 + 1 + 15 + 1
 	parts, err := split(1<<20, around+3*longest, nil)
 	if err != nil || len(parts) != 34 {
 		t.Fatalf("%d parts, %v", len(parts), err)
@@ -243,14 +244,14 @@ func TestPartsOfText(t *testing.T) {
 		t.Errorf("a byte less: %d parts, %v", len(parts), err)
 	}
 	_, err = split(170_000, around+3*longest, nil)
-	checkError(t, "parts", err, "the 34 parts of the output take 172476 bytes, because each repeats the names; send fewer "+
-		"rows a message, or raise the server's max_payload or limits.expanded")
+	checkError(t, "parts", err, "the 34 parts of the output take 172476 bytes, because each repeats the names; send "+
+		"fewer rows a message, or raise the server's max_payload or limits.expanded")
 	if parts, err := split(172_476, around+3*longest, nil); err != nil || len(parts) != 34 {
 		t.Errorf("within the limit: %d parts, %v", len(parts), err)
 	}
 	_, err = split(1<<20, around+longest-1, nil)
-	checkError(t, "wide", err, fmt.Sprintf("row 0: one row takes up to %d bytes, and a part may take %d; raise the server's "+
-		"max_payload or the stream's max_msg_size, or keep fewer columns", around+longest, around+longest-1))
+	checkError(t, "wide", err, fmt.Sprintf("row 0: one row takes up to %d bytes, and a part may take %d; raise "+
+		"the server's max_payload or the stream's max_msg_size, or keep fewer columns", around+longest, around+longest-1))
 	if e, ok := err.(*Error); !ok || e.Code != wire.TooWide || len(e.Also) != 99 || e.Also[98].Row != 99 {
 		t.Errorf("wide rows: %v", err)
 	}
@@ -259,8 +260,8 @@ func TestPartsOfText(t *testing.T) {
 		all[i] = i
 	}
 	_, err = split(1<<20, around-1, all)
-	checkError(t, "names", err, fmt.Sprintf("the names of the columns alone take %d bytes, and a part may take %d; raise the "+
-		"server's max_payload or the stream's max_msg_size, or keep fewer columns", around, around-1))
+	checkError(t, "names", err, fmt.Sprintf("the names of the columns alone take %d bytes, and a part may take %d; raise "+
+		"the server's max_payload or the stream's max_msg_size, or keep fewer columns", around, around-1))
 	if parts, err := split(1<<20, around, all); err != nil || len(parts) != 1 || string(parts[0]) != head {
 		t.Errorf("without rows: %d parts, %v", len(parts), err)
 	}

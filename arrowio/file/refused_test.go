@@ -306,3 +306,35 @@ func TestLabelsOfFractions(t *testing.T) {
 		r.Close()
 	}
 }
+
+// TestRecognisedFormats: the format of content is that of its first bytes, and text is CSV unless it begins as JSON.
+func TestRecognisedFormats(t *testing.T) {
+	for head, want := range map[string]formatName{"ARROW1": arrowFile, "PAR1": parquetFormat,
+		"\xff\xff\xff\xff": arrowStream, "\x1f\x8b": csvGzip,
+		"a,b": csvFormat, `"",a`: csvFormat, `["",a`: csvFormat, `{},"a"`: csvFormat, "{": csvFormat,
+		"[{": jsonFormat, " [ {": jsonFormat, "[\n{": jsonFormat, `{"a`: linesFormat, ` { "a`: linesFormat,
+		"{\n\"a":         jsonFormat,
+		`{"columns":["a`: jsonFormat, `{ "index" : [`: jsonFormat, `{"data":[ [`: jsonFormat, `{"columns":[1`: linesFormat,
+		"{\"columns\":[\"a\"]}\n{": linesFormat, "[1": csvFormat, "[[": csvFormat} {
+		if got, found := recognise([]byte(head)); got != want || !found {
+			t.Errorf("%q is format %d, %v, want %d", head, got, found, want)
+		}
+	}
+	for _, head := range []string{"", "a\x00b"} {
+		if got, found := recognise([]byte(head)); found {
+			t.Errorf("%q is format %d", head, got)
+		}
+	}
+	for path, want := range map[string]formatName{"a.csv": csvFormat, "A.CSV.GZ": csvGzip, "a.tsv": csvFormat,
+		"a.tsv.gz": csvGzip, "a.parquet": parquetFormat, "a.arrow": arrowFile, "a.feather": arrowFile,
+		"a.arrows": arrowStream, "a.json": jsonFormat, "a.ndjson": linesFormat, "a.jsonl": linesFormat} {
+		if got, err := formatOf(path); got != want || err != nil {
+			t.Errorf("%s is format %d, %v, want %d", path, got, err, want)
+		}
+	}
+	for _, name := range FormatNames() {
+		if _, err := (Options{Format: name}).formatOf("rows"); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -47,8 +47,8 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	u, dropped := AccuracyDropped(0.7, 0.81, 200)
-	if want := "the live model is right on 70.0 % of the newest labelled rows, and was on 81.0 % when it was promoted: the " +
-		"stream or its labels have changed"; u.Text != want || u.Kind != spec.UnusualAccuracy || !dropped {
+	if want := "the live model is right on 70.0 % of the newest labelled rows, and was on 81.0 % when it was promoted: " +
+		"the stream or its labels have changed"; u.Text != want || u.Kind != spec.UnusualAccuracy || !dropped {
 		t.Errorf("%+v, %v", u, dropped)
 	}
 	for _, c := range [][3]float64{{0.7, 0.81, 199}, {0.72, 0.81, 200}, {0.7, 0, 200}} {
@@ -57,8 +57,8 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	u, few := FewLabels(2000, 0.0123)
-	if want := "1.2 % of 2000 rows have a label: only these are learned, so a change is found late"; u.Text != want || !few ||
-		u.Kind != spec.UnusualFewLabels {
+	if want := "1.2 % of 2000 rows have a label: only these are learned, so a change is found late"; u.Text != want ||
+		!few || u.Kind != spec.UnusualFewLabels {
 		t.Errorf("%+v, %v", u, few)
 	}
 }
