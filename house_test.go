@@ -184,6 +184,7 @@ var below = map[string][]string{
 		"stream/internal/scope", "stream/internal/service", "stream/internal/statestore",
 		"stream/internal/training", "stream/spec", "stream/internal/summaries"},
 	"cmd/embedd/config":      {"internal/spell", "internal/wildcard", "model", "model/fit"},
+	"tools/comparison":       {"internal/cores", "model", "model/fit", "model/onnx"},
 	"tools/mutate":           {},
 	"tools/picture":          {},
 	"tools/sbom":             {},
