@@ -134,20 +134,6 @@ func parseClaim(data []byte) *Claim {
 	return c
 }
 
-// Revision reads at the leader which revision a lease with a TTL has, or the session of its holder; 0 if it is free. It
-// changes with each renewal.
-func (b *Bucket) Revision(ctx context.Context, key string, ttl time.Duration) (uint64, error) {
-	r := reading{}
-	var err error
-	if r.entry, err = b.read(ctx, key, ttl); r.claim != nil && r.claim.Session != nil {
-		_, err = b.sessionOf(ttl).complete(ctx, &r, time.Now())
-	}
-	if r.claim == nil || err != nil {
-		return 0, err
-	}
-	return r.newest(), nil
-}
-
 // Refused returns what was refused in the last minutes under the keys of a pipeline.
 func (b *Bucket) Refused(pipeline string) []natsx.Refusal { return b.keys.Refused(pipeline) }
 

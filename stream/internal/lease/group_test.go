@@ -257,7 +257,7 @@ func TestDeletedBucket(t *testing.T) {
 	defer cancel()
 	wg.Go(func() { l.Run(ctx, func(context.Context, uint64) {}) })
 	for end := time.Now().Add(ample); ; time.Sleep(5 * time.Millisecond) {
-		if revision, err := bucket.Revision(t.Context(), "q", DefaultTTL); err == nil && revision != 0 {
+		if revision, err := bucket.revision(t.Context(), "q", DefaultTTL); err == nil && revision != 0 {
 			return
 		}
 		if time.Now().After(end) {

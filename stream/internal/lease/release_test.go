@@ -37,7 +37,7 @@ func TestReleasedDuringRequest(t *testing.T) {
 		_ = l.Acquire(ctx)
 		cancel()
 		l.release(t.Context()) // without ReleaseTimeout, which a busy machine may exceed
-		revision, err := bucket.Revision(t.Context(), "q", time.Minute)
+		revision, err := bucket.revision(t.Context(), "q", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +312,7 @@ func TestSessionKeyIsReused(t *testing.T) {
 	acquire(t, former)
 	waits := process("p")
 	former.shared.leave(t.Context()) // the session ends, and the lease names it
-	if revision, err := waits.bucket.Revision(t.Context(), "p", MaxTTL); revision != 0 || err != nil {
+	if revision, err := waits.bucket.revision(t.Context(), "p", MaxTTL); revision != 0 || err != nil {
 		t.Fatalf("a lease of a session that is over has revision %d, %v", revision, err)
 	}
 	holder := process("q")
@@ -416,4 +416,18 @@ func TestUnreleased(t *testing.T) {
 	}
 	run(second.Lease(Options{Key: "q", Claim: Claim{Holder: "b"}, TTL: DefaultTTL}))
 	natstest.Await(t, "the other lease is held under the next session", func() bool { return other.Term() != 0 })
+}
+
+// revision reads at the leader which revision a lease with a TTL has, or the session of its holder; 0 if it is free. It
+// changes with each renewal.
+func (b *Bucket) revision(ctx context.Context, key string, ttl time.Duration) (uint64, error) {
+	r := reading{}
+	var err error
+	if r.entry, err = b.read(ctx, key, ttl); r.claim != nil && r.claim.Session != nil {
+		_, err = b.sessionOf(ttl).complete(ctx, &r, time.Now())
+	}
+	if r.claim == nil || err != nil {
+		return 0, err
+	}
+	return r.newest(), nil
 }

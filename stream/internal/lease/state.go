@@ -64,6 +64,7 @@ func (o observation) next(ttl time.Duration, isUrgent bool) time.Duration {
 type state struct {
 	ttl       time.Duration
 	isPatient bool // see Options.IsPatient
+	yields    bool // see Options.ShouldYield
 
 	// Of a holder.
 	term     uint64        // the revision at which it was acquired; 0: not held
@@ -152,6 +153,7 @@ func (s *state) step(r reading) action {
 		return take // the lease counts as held after a confirmed renewal
 	}
 	s.lose()
+	s.yields = r.yields
 	if r.claim == nil {
 		s.observed = observation{}
 	} else {
@@ -176,6 +178,8 @@ func (s *state) next(began time.Duration) time.Duration {
 	switch {
 	case s.revision != 0:
 		return began + renewalInterval(s.ttl)
+	case s.observed.revision == 0 && s.yields:
+		return began + s.ttl
 	case s.observed.revision == 0:
 		return began + readInterval(s.ttl)
 	}

@@ -64,11 +64,6 @@ type Observer struct {
 	deadStream    jetstream.StreamState // of the dead letters when they were counted
 	noneWaits     position              // end of the input at the last count that found all answered in all partitions
 	answered      position              // that, counted twice: the leader of a consumer may be behind the stream's
-
-	// Of a replica that is not part of the election: the trainer's lease as it was last read.
-	leaseReadAt   time.Time
-	leaseRevision uint64
-	hasTrainer    bool // it was renewed before
 }
 
 // oldest is the first message that a consumer has not acknowledged, as of the last inspection.
@@ -155,7 +150,7 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 		// The last that is known, when they cannot be observed now.
 		s.Lag, s.Oldest, s.Dead = before.Lag, before.Oldest, before.Dead
 	}
-	if s.LagKnown = w.observesLag(ctx); s.LagKnown {
+	if s.LagKnown = w.replica.ObservesLag(); s.LagKnown {
 		if err := w.lag(ctx, s); err != nil {
 			note(err.Error())
 		}
@@ -198,20 +193,6 @@ func (w *Observer) countDead(ctx context.Context, s *Snapshot) {
 	if n, err := natsx.CountMessages(ctx, w.JS, w.sinks[w.Dead], w.Dead); err == nil {
 		s.Dead, *was = &n, state
 	}
-}
-
-// observesLag reports whether this replica observes the lag, as only the trainer of a pipeline does.
-func (w *Observer) observesLag(ctx context.Context) bool {
-	if observes, isKnown := w.replica.ObservesLag(); isKnown {
-		return observes
-	}
-	if ttl := w.replica.LeaseTTL(); time.Since(w.leaseReadAt) > ttl {
-		if revision, err := w.replica.Leases.Revision(ctx, w.Name, ttl); err == nil {
-			w.hasTrainer = revision != 0 && revision != w.leaseRevision // or it was not renewed
-			w.leaseReadAt, w.leaseRevision = time.Now(), revision
-		}
-	}
-	return !w.hasTrainer
 }
 
 // lag counts the messages of the input that are not answered, and finds the oldest. The error says why none of them can

@@ -93,25 +93,20 @@ func (e *Election) HasTrainer() bool {
 }
 
 // ObservesLag reports whether this replica has to observe the input's lag: the trainer does, and every replica while
-// there is none. isKnown is false when this replica does not take part in the election.
-func (e *Election) ObservesLag() (observes, isKnown bool) {
-	if e.Leases == nil || e.Stage.Fixed != nil {
-		return true, true
-	}
-	if e.trainer.Lease == nil {
-		return false, false
-	}
-	return e.trainer.Term() != 0 || !e.HasTrainer(), true
+// there is none.
+func (e *Election) ObservesLag() bool {
+	return e.trainer.Lease == nil || e.Stage.Fixed != nil || e.trainer.Term() != 0 || !e.HasTrainer()
 }
 
-// apply asks for the trainer's lease, if this replica may train.
+// apply asks for the trainer's lease. A replica that may not train waits for it as the others, and never takes it.
 func (e *Election) apply(ctx context.Context) error {
-	if e.Leases == nil || e.Role == spec.RoleTransform {
+	if e.Leases == nil {
 		return nil
 	}
+	mayTrain := e.Role != spec.RoleTransform
 	e.trainer.Lease = e.Leases.Lease(lease.Options{Key: e.Name, Claim: lease.NewClaim(e.Instance, nil), TTL: e.Lease,
-		ShouldYield: e.hasStandbyAhead, Logger: e.Log})
-	if e.Standby == spec.StandbyWarm {
+		ShouldYield: func() bool { return !mayTrain || e.hasStandbyAhead() }, Logger: e.Log})
+	if mayTrain && e.Standby == spec.StandbyWarm {
 		e.standby.lease = e.Leases.Lease(lease.Options{Key: needs.StandbyKey(e.Name), Claim: lease.NewClaim(e.Instance, nil),
 			TTL: e.Lease, Logger: e.Log, IsPatient: func() bool { return true }}) // the trainer's lease has others that wait
 	}
