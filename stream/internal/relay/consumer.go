@@ -16,15 +16,12 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // consumers creates and binds the durable consumers of a pipeline.
 type consumers struct {
-	*scope.Scope
-	dedup      *dedup
-	identities *identities
-	isReduced  atomic.Bool // MaxAckPending is below the configured one, which was logged
+	*hotPath
+	isReduced atomic.Bool // MaxAckPending is below the configured one, which was logged
 }
 
 // The keys of a consumer's metadata.

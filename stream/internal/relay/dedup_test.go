@@ -97,8 +97,8 @@ func newestAnsweredBehind(t *testing.T, subject string) {
 	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
 		t.Fatal(err)
 	}
-	c := &consumers{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in"}}, dedup: d,
-		identities: identities}
+	c := &consumers{hotPath: &hotPath{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in"}}, dedup: d,
+		identities: identities}}
 	if newest, err := c.newestAnswered(t.Context(), created); newest != o.Seq || err != nil {
 		t.Errorf("the newest input with an answer is %d, want %d; %v", newest, o.Seq, err)
 	}

@@ -53,7 +53,7 @@ func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay 
 	}
 	mapping, _ := wildcard.ParseMapping(s.Subject, s.Output) // without an error: spec.Pipeline.WithDefaults checks it
 	p.composer, p.transformer = &composer{hotPath: p, mapping: mapping}, &transformer{hotPath: p}
-	p.consumers = &consumers{Scope: s, dedup: p.dedup, identities: p.identities}
+	p.consumers = &consumers{hotPath: p}
 	p.answeredAt.Store(time.Now().UnixNano())
 	return &Relay{hotPath: p, partitions: newPartitions(p), core: &coreNATS{hotPath: p},
 		shared: &source{filter: s.Subject}}
