@@ -117,7 +117,8 @@ func (k *keyed) replaceAll() {
 	}
 }
 
-const delayHeader = "| fault | times | inputs | median | 99th percentile | longest | over a second | no output | machine still |"
+const delayHeader = "| fault | times | inputs | median | 99th percentile | longest | over a second | no output | " +
+	"machine still |"
 
 // logDelays logs the row of a fault, and returns how many inputs that were sent in these times took over a second.
 func (k *keyed) logDelays(fault string, spans []span, paused func(from, to time.Time) time.Duration) (slow int) {

@@ -64,9 +64,9 @@ func assigned(t *testing.T, b *Bucket) (a Assignment) {
 	return a
 }
 
-// TestGroup: members share the parts, a member that stopped without releasing its key is forgotten, and what a member
-// that leaves had, others continue; the coordinator assigns it to them before it leaves. Junk is no member, whether it is stored or announced, members
-// that come and go leave no keys behind, and no consumer is needed.
+// TestGroup: members share the parts, a member that stopped without releasing its key is forgotten, and what a
+// member that leaves had, others continue; the coordinator assigns it to them before it leaves. Junk is no member,
+// whether it is stored or announced, members that come and go leave no keys behind, and no consumer is needed.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	bucket, js := open(t)

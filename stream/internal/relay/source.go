@@ -79,7 +79,7 @@ type bookmark struct {
 // lost power may have lost a later one: what was answered since is then in the duplicate window of the outputs.
 const maxHandOver = 10 * time.Second
 
-// newestAnswered is the sequence up to which inputs may be answered, as of a time; 0: it has to be read from the outputs.
+// newestAnswered is the sequence up to which inputs may be answered, as of a time; 0: it must be read from the outputs.
 func (b *bookmark) newestAnswered(at time.Time) uint64 {
 	if b.Holder != "" || at.Sub(b.Ended).Abs() > maxHandOver {
 		return 0
