@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -23,7 +24,7 @@ import (
 )
 
 // logTo returns a logger of lines without times.
-func logTo(log *bytes.Buffer) *slog.Logger {
+func logTo(log io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
