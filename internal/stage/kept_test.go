@@ -52,8 +52,8 @@ func TestStoreWithoutSchema(t *testing.T) {
 	}
 }
 
-// TestKeptMessages: messages are kept up to an eighth of the window's memory while the schema is not known, what follows
-// them in the order that it came, and times that labels have reached once.
+// TestKeptMessages: messages are kept up to an eighth of the window's memory while the schema is not known, what
+// follows them in the order that it came, and times that labels have reached once.
 func TestKeptMessages(t *testing.T) {
 	t.Parallel()
 	log := &lockedLog{}
