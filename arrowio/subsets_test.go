@@ -235,3 +235,32 @@ func TestLateDictionaries(t *testing.T) {
 		checkError(t, fmt.Sprintf("%d bytes", len(c.msg)), err, c.want)
 	}
 }
+
+// TestSharedDictionaries: a schema whose columns share a dictionary is another than one whose columns have two, also
+// where they differ only in a number and the other was read before.
+func TestSharedDictionaries(t *testing.T) {
+	typ := &arrow.DictionaryType{IndexType: i32, ValueType: str}
+	apart := message(t, "a", from(t, typ, `["p","q"]`), "b", from(t, typ, `["r","s"]`))
+	fs := frames(t, apart)
+	meta := slices.Clone(fs[0].Meta)
+	ids := ipc.ParseSchema(&fs[0], DefaultLimits().read()).IDAt
+	le.PutUint64(meta[ids[len(ids)-1]:], 0)
+	var together []byte
+	for _, f := range []ipc.Frame{{Meta: meta}, fs[1], fs[3]} {
+		together = append(le.AppendUint32(le.AppendUint32(together, 0xffffffff), uint32(len(f.Meta))), f.Meta...)
+		together = append(together, f.Body...)
+	}
+	for _, order := range [][][]byte{{apart, together}, {together, apart}} {
+		d := newDecoder(t, Spec{Label: "b"})
+		for _, msg := range order {
+			m, err := d.Decode(msg, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			label, _ := m.Batches()[0].Label(1)
+			if want := map[bool]string{true: "s", false: "q"}[len(msg) == len(apart)]; label != want {
+				t.Errorf("the label is %q, want %q", label, want)
+			}
+		}
+	}
+}
