@@ -3,8 +3,8 @@
     python3 -m venv .venv && .venv/bin/pip install -r tools/comparison/requirements.txt
     .venv/bin/python tools/comparison/peers.py [--only project,landmarks,fit,pipeline,learn] [--repeats 7] [--out FILE]
 
-One run measures all of them, in turns: each turn runs embedd and every peer once, and starts with another one of them. It
-takes about seven minutes on an idle machine with two cores.
+One run measures all of them, in turns: each turn runs embedd and every peer once, and starts with another one of
+them. It takes about seven minutes on an idle machine with two cores.
 """
 
 import argparse
@@ -56,6 +56,11 @@ SLOW = ("scikit-learn", "Intel extension")  # at projecting, by their checks of 
 SETTLE = 0.02  # seconds before a turn, in which the threads of the last one stop spinning
 HUGE = "embedd, rows in pages of 2 MB"
 FLOAT32 = "`embedd` fits in float64, which these do not"
+PAGES = (
+    "numpy's arrays are in pages of 2 MB, and the rows of a Go program in pages of 4 KB, from which the same fit takes "
+    "as many times as long as the column of these pages says; `embedd` also checks the rows for missing values first"
+)
+LONGEST = 40  # seconds after which no turn of a line starts
 LEVEL = 1.05  # a ratio up to this is level
 
 
@@ -67,7 +72,9 @@ class Worker:
     """embedd's side: a process that fits and projects on request."""
 
     def __init__(self, program, path, pages):
-        self.process = subprocess.Popen([program, path, str(FEATURES), pages], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            [program, path, str(FEATURES), pages], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def ask(self, do, **request):
         self.process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
@@ -99,15 +106,20 @@ class Line:
     def __init__(self, table, work, threads, contestants, repeats, amount=1.0):
         self.table, self.work, self.threads, self.amount = table, work, threads, amount
         names, self.took = list(contestants), {name: [] for name in contestants}
+        begin = time.monotonic()
         for turn in range(repeats + 1):
+            if turn > 1 and time.monotonic() - begin > LONGEST:
+                break
             for i in range(len(names)):
                 name = names[(turn + i) % len(names)]
                 time.sleep(SETTLE)
                 cost = contestants[name]()
                 if turn > 0:  # the first allocates memory and fills caches
                     self.took[name].append(cost)
-        say(f"{table}, {work}, {threads} thread{'s' * (threads > 1)}: " + ", ".join(
-            f"{n} {self.ratio(n, 0):.2f}/{self.ratio(n, 1):.2f}" for n in names[1:]))
+        say(
+            f"{table}, {work}, {threads} thread{'s' * (threads > 1)}: "
+            + ", ".join(f"{n} {self.ratio(n, 0):.2f}/{self.ratio(n, 1):.2f}" for n in names[1:])
+        )
 
     def median(self, name, which):
         return statistics.median(cost[which] for cost in self.took[name]) / self.amount
@@ -134,8 +146,8 @@ def session(model, threads):
 
 
 def blocks(work, rows, block, parts=1):
-    """A contestant that works through rows, a block at a time. A slow one works through one of several parts in each turn,
-    and reports the time for all."""
+    """A contestant that works through rows, a block at a time. A slow one works through one of several parts in each
+    turn, and reports the time for all."""
     turn = itertools.count()
 
     def run():
@@ -149,7 +161,7 @@ def blocks(work, rows, block, parts=1):
 
 def check(name, got, want, budget):
     """The error of outputs in units of their root mean square; more than the budget is another map."""
-    error = float(np.abs(got - want).max() / np.sqrt((want ** 2).mean()))
+    error = float(np.abs(got - want).max() / np.sqrt((want**2).mean()))
     assert error < budget, f"{name}: outputs differ by {error} of their root mean square"
     return error
 
@@ -185,10 +197,12 @@ def projections_in(o, worker, x, pages, allowed):
         faiss.copy_array_to_vector(bias, linear.b)
         linear.is_trained = True
         graph = onnx.helper.make_graph(
-            [onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"])], "linear",
+            [onnx.helper.make_node("Gemm", ["x", "w", "b"], ["y"])],
+            "linear",
             [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, FEATURES])],
             [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [None, d])],
-            [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(bias, "b")])
+            [onnx.numpy_helper.from_array(w, "w"), onnx.numpy_helper.from_array(bias, "b")],
+        )
         gemm = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
         fitted = PCA(d).fit(x[:5000])
         for threads in allowed:
@@ -197,26 +211,41 @@ def projections_in(o, worker, x, pages, allowed):
                 intel = IntelPCA(d).fit(x[:5000])
 
                 def product(a, b):
-                    y = np.matmul(x[a:b], w, out=out[:b - a])
+                    y = np.matmul(x[a:b], w, out=out[: b - a])
                     y += bias
                     return y
 
-                peers = {"numpy": product, "onnxruntime": lambda a, b: run.run(None, {"x": x[a:b]})[0],
-                         "faiss": lambda a, b: linear.apply(x[a:b]), "scikit-learn": lambda a, b: fitted.transform(x[a:b]),
-                         "Intel extension": lambda a, b: intel.transform(x[a:b])}
+                peers = {
+                    "numpy": product,
+                    "onnxruntime": lambda a, b: run.run(None, {"x": x[a:b]})[0],
+                    "faiss": lambda a, b: linear.apply(x[a:b]),
+                    "scikit-learn": lambda a, b: fitted.transform(x[a:b]),
+                    "Intel extension": lambda a, b: intel.transform(x[a:b]),
+                }
                 for name in list(peers)[:3]:
                     check(name, peers[name](0, 4096), want, 1e-4)
                 for block in (256, 4096):
-                    contestants = {"embedd": lambda: worker.ask("project", model="pca", rows=ROWS, block=block, threads=threads)}
-                    contestants |= {name: blocks(work, ROWS, block, 8 if name in SLOW else 1) for name, work in peers.items()}
-                    yield Line(f"projection, {pages} pages", f"256 features to {d}, {block} rows at a time", threads, contestants, o.repeats,
-                               ROWS / 1e9)
+                    contestants = {
+                        "embedd": lambda: worker.ask("project", model="pca", rows=ROWS, block=block, threads=threads)
+                    }
+                    contestants |= {
+                        name: blocks(work, ROWS, block, 8 if name in SLOW else 1) for name, work in peers.items()
+                    }
+                    yield Line(
+                        f"projection, {pages} pages",
+                        f"256 features to {d}, {block} rows at a time",
+                        threads,
+                        contestants,
+                        o.repeats,
+                        ROWS / 1e9,
+                    )
 
 
 def curved(o, worker, x, y):
     """Rows in memory to discriminants behind landmarks."""
-    worker.ask("fit", model="curved", method="lda", landmarks=LANDMARKS, rows=5000, scale="none",
-               params={"ridge": "0.001"})
+    worker.ask(
+        "fit", model="curved", method="lda", landmarks=LANDMARKS, rows=5000, scale="none", params={"ridge": "0.001"}
+    )
     path = o.folder / "curved"
     worker.ask("write", model="curved", path=str(path), rows=4096)
     m = embedd.Model.read(f"{path}.embedd")
@@ -226,8 +255,10 @@ def curved(o, worker, x, y):
         marks = np.ascontiguousarray((m.arrays["rows"] * m.scale + m.mean).T, kind)
         scale = 1 / m.scale.astype(kind)
         assert (scale == 1).all()
-        squares, p = (marks ** 2).sum(0), kind(m.arrays["gauss"][0])
-        coefficients, offset = m.arrays["coefficients"].astype(kind), m.arrays.get("offset", np.zeros(m.dim)).astype(kind)
+        squares, p = (marks**2).sum(0), kind(m.arrays["gauss"][0])
+        coefficients, offset = m.arrays["coefficients"].astype(kind), m.arrays.get("offset", np.zeros(m.dim)).astype(
+            kind
+        )
 
         def run(a, b):
             z = x[a:b].astype(kind, copy=False)
@@ -241,21 +272,34 @@ def curved(o, worker, x, y):
 
         return run
 
-    fitted = make_pipeline(Nystroem(gamma=1 / float(m.arrays["gauss"][0]), n_components=LANDMARKS, random_state=1),
-                           LinearDiscriminantAnalysis()).fit(x[:5000], y[:5000])
+    fitted = make_pipeline(
+        Nystroem(gamma=1 / float(m.arrays["gauss"][0]), n_components=LANDMARKS, random_state=1),
+        LinearDiscriminantAnalysis(),
+    ).fit(x[:5000], y[:5000])
     for threads in (1, 2):
         run = session(f"{path}.onnx", threads)
         with limited(threads):
-            peers = {"numpy": kernels(np.float64), "numpy, float32": kernels(np.float32),
-                     "onnxruntime": lambda a, b: run.run(None, {"features": x[a:b].astype(np.float64)})[0],
-                     "scikit-learn": lambda a, b: fitted.transform(x[a:b])}
+            peers = {
+                "numpy": kernels(np.float64),
+                "numpy, float32": kernels(np.float32),
+                "onnxruntime": lambda a, b: run.run(None, {"features": x[a:b].astype(np.float64)})[0],
+                "scikit-learn": lambda a, b: fitted.transform(x[a:b]),
+            }
             for name in list(peers)[:3]:
                 o.errors[name] = check(name, peers[name](0, 4096), want, 1e-2)
             for block in (256, 4096):
-                contestants = {"embedd": lambda: worker.ask("project", model="curved", rows=CURVED, block=block, threads=threads)}
+                contestants = {
+                    "embedd": lambda: worker.ask("project", model="curved", rows=CURVED, block=block, threads=threads)
+                }
                 contestants |= {name: blocks(work, CURVED, block) for name, work in peers.items()}
-                yield Line("landmarks", f"256 features to {m.dim}, {block} rows at a time", threads, contestants, o.repeats,
-                           CURVED / 1e9)
+                yield Line(
+                    "landmarks",
+                    f"256 features to {m.dim}, {block} rows at a time",
+                    threads,
+                    contestants,
+                    o.repeats,
+                    CURVED / 1e9,
+                )
 
 
 def principal(x, d):
@@ -275,7 +319,7 @@ def discriminants(x, y):
     between = (means.T * counts.astype(x.dtype)) @ means
     total = centred.T @ centred
     within = total - between
-    within.flat[::len(within) + 1] += x.dtype.type(1e-3) * np.trace(within) / len(within)
+    within.flat[:: len(within) + 1] += x.dtype.type(1e-3) * np.trace(within) / len(within)
     m = len(within)
     return scipy.linalg.eigh(between, within, subset_by_index=(m - len(counts) + 1, m - 1))[1]
 
@@ -285,23 +329,38 @@ def fits(o, workers, x, y):
         x32, labels = x[:n], y[:n]
         x64 = x32.astype(np.float64)
         for threads in (1, 2):
+
             def line(table, work, peers, **request):
-                ours = {name: lambda w=w: w.ask("fit", model="fit", rows=n, scale="none", threads=threads, **request)
-                        for name, w in (("embedd", workers["small"]), (HUGE, workers["huge"]))}
-                return Line(table, work, threads, ours | {name: timed(do) for name, do in peers.items()}, o.repeats, 1e-3)
+                ours = {
+                    name: lambda w=w: w.ask("fit", model="fit", rows=n, scale="none", threads=threads, **request)
+                    for name, w in (("embedd", workers["small"]), (HUGE, workers["huge"]))
+                }
+                return Line(
+                    table, work, threads, ours | {name: timed(do) for name, do in peers.items()}, o.repeats, 1e-3
+                )
 
             with limited(threads):
-                peers = {"scikit-learn": lambda: PCA(8).fit(x64), "Intel extension": lambda: IntelPCA(8).fit(x64),
-                         "numpy": lambda: principal(x64, 8), "scikit-learn, float32": lambda: PCA(8).fit(x32),
-                         "Intel, float32": lambda: IntelPCA(8).fit(x32), "numpy, float32": lambda: principal(x32, 8),
-                         "faiss, float32": lambda: faiss.PCAMatrix(FEATURES, 8).train(x32)}
+                peers = {
+                    "scikit-learn": lambda: PCA(8).fit(x64),
+                    "Intel extension": lambda: IntelPCA(8).fit(x64),
+                    "numpy": lambda: principal(x64, 8),
+                    "scikit-learn, float32": lambda: PCA(8).fit(x32),
+                    "Intel, float32": lambda: IntelPCA(8).fit(x32),
+                    "numpy, float32": lambda: principal(x32, 8),
+                    "faiss, float32": lambda: faiss.PCAMatrix(FEATURES, 8).train(x32),
+                }
                 yield line("fit of pca", f"{n} x {FEATURES} to 8", peers, method="pca", dim=8)
                 peers = {
                     "scikit-learn, svd": lambda: LinearDiscriminantAnalysis().fit(x64, labels),
-                    "scikit-learn, eigen": lambda: LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-3).fit(x64, labels),
+                    "scikit-learn, eigen": lambda: LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-3).fit(
+                        x64, labels
+                    ),
                     "numpy and scipy": lambda: discriminants(x64, labels),
-                    "numpy and scipy, float32": lambda: discriminants(x32, labels)}
-                yield line("fit of lda", f"{n} x {FEATURES}, {CLASSES} classes", peers, method="lda", params={"ridge": "0.001"})
+                    "numpy and scipy, float32": lambda: discriminants(x32, labels),
+                }
+                yield line(
+                    "fit of lda", f"{n} x {FEATURES}, {CLASSES} classes", peers, method="lda", params={"ridge": "0.001"}
+                )
 
 
 def used(processes):
@@ -312,8 +371,12 @@ def used(processes):
 def bytes_of(rows, x):
     """A message like those of `embedd bench`: an id and a list of features."""
     batch = pa.RecordBatch.from_arrays(
-        [pa.array(np.arange(rows, dtype=np.int32)), pa.FixedSizeListArray.from_arrays(pa.array(x[:rows].reshape(-1)), FEATURES)],
-        names=["id", "x"])
+        [
+            pa.array(np.arange(rows, dtype=np.int32)),
+            pa.FixedSizeListArray.from_arrays(pa.array(x[:rows].reshape(-1)), FEATURES),
+        ],
+        names=["id", "x"],
+    )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -334,7 +397,8 @@ async def pipelines(o, worker, x):
     url = f"nats://127.0.0.1:{port}"
     (o.folder / "nats.conf").write_text(
         f'listen: "127.0.0.1:{port}"\njetstream {{store_dir: "{o.folder}/store"}}\nlog_file: "{o.folder}/nats.log"\n'
-        "max_payload: 8MB\n")
+        "max_payload: 8MB\n"
+    )
     server = subprocess.Popen([o.folder / "nats-server", "-c", o.folder / "nats.conf"])
     try:
         while True:
@@ -355,24 +419,34 @@ async def pipelines(o, worker, x):
             first = (await js.stream_info("features")).state.first_seq
             sample = {}
             for threads in (1, 2):
+
                 async def turn(name):
                     nonlocal turns
                     turns += 1
                     key = f"p{turns}"
-                    env = {**os.environ, "GOMAXPROCS": str(threads), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+                    env = {
+                        **os.environ,
+                        "GOMAXPROCS": str(threads),
+                        "OPENBLAS_NUM_THREADS": "1",
+                        "OMP_NUM_THREADS": "1",
+                    }
                     if name == "embedd":
                         conf = o.folder / f"{key}.yaml"
                         conf.write_text(
                             f"nats: {{url: '{url}'}}\nhttp: {{listen: '127.0.0.1:0'}}\npipelines:\n  {key}:\n"
                             "    input: {stream: features, subject: features.bench}\n    schema: {features: [x]}\n"
                             "    output: {subject: reduced.bench, dead: dead.bench}\n"
-                            f"    model: {{file: '{o.folder}/served.embedd'}}\n")
+                            f"    model: {{file: '{o.folder}/served.embedd'}}\n"
+                        )
                         commands = [[o.folder / "embedd", "run", "-c", conf]]
                     else:
-                        commands = [[sys.executable, HERE / "pipeline.py", url, f"embedd_{key}", o.folder / "served.npz"]] * threads
+                        commands = [
+                            [sys.executable, HERE / "pipeline.py", url, f"embedd_{key}", o.folder / "served.npz"]
+                        ] * threads
                     with open(o.folder / f"{key}.log", "w") as log:
                         started = [subprocess.Popen(c, env=env, cwd=o.folder, stdout=log, stderr=log) for c in commands]
                     try:
+
                         async def reaches(seq):
                             end = time.monotonic() + 60
                             while time.monotonic() < end and all(p.poll() is None for p in started):
@@ -399,13 +473,21 @@ async def pipelines(o, worker, x):
                     await js.delete_consumer("features", f"embedd_{key}")
                     return (clock_to - clock) / (to - at), (cpu_to - cpu) / (to - at)
 
-                costs, peer = {}, "Python: nats-py, pyarrow, numpy"
+                costs, peer, begin = {}, "Python: nats-py, pyarrow, numpy", time.monotonic()
                 for i in range(o.repeats + 1):
+                    if i > 1 and time.monotonic() - begin > LONGEST:
+                        break
                     for name in (("embedd", peer), (peer, "embedd"))[i % 2]:
                         costs.setdefault(name, []).append(await turn(name))
                 check(peer, sample[peer], sample["embedd"], 1e-4)
-                yield Line("pipeline", f"{rows} x {FEATURES} to 8", threads, {
-                    name: (lambda took=iter(took): next(took)) for name, took in costs.items()}, o.repeats, 1e-6)
+                yield Line(
+                    "pipeline",
+                    f"{rows} x {FEATURES} to 8",
+                    threads,
+                    {name: (lambda took=iter(took): next(took)) for name, took in costs.items()},
+                    len(costs[peer]) - 1,
+                    1e-6,
+                )
         await nc.close()
     finally:
         server.terminate()
@@ -419,11 +501,30 @@ def learning(o):
     def stage(method, threads):
         def run():
             begin = time.perf_counter()
-            subprocess.run([o.folder / "learning", "-quiet", "-streams", "independent", "-seeds", "1", "-rows", str(rows),
-                            "-every", str(rows), "-method", method, "-export", o.folder / "export"], check=True,
-                           env={**os.environ, "GOMAXPROCS": str(threads)}, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [
+                    o.folder / "learning",
+                    "-quiet",
+                    "-streams",
+                    "independent",
+                    "-seeds",
+                    "1",
+                    "-rows",
+                    str(rows),
+                    "-every",
+                    str(rows),
+                    "-method",
+                    method,
+                    "-export",
+                    o.folder / "export",
+                ],
+                check=True,
+                env={**os.environ, "GOMAXPROCS": str(threads)},
+                stdout=subprocess.DEVNULL,
+            )
             seconds = json.loads((o.folder / "export" / "independent-1" / "embedd.json").read_text())["seconds"]
             return (time.perf_counter() - begin) / rows, seconds / rows
+
         return run
 
     stage("lda", 1)()
@@ -441,12 +542,13 @@ def learning(o):
                 model.predict_one(row)
                 model.learn_one(row, label)
             return (time.perf_counter() - begin) / n, (time.process_time() - cpu) / n
+
         return run
 
     def partial():
         model, scaler = IncrementalPCA(8), sklearn.preprocessing.StandardScaler()
         for at in range(0, rows, 250):
-            part = x[at:at + 250]
+            part = x[at : at + 250]
             model.partial_fit(scaler.partial_fit(part).transform(part))
             model.transform(part)
 
@@ -460,20 +562,39 @@ def learning(o):
 
     with limited(1):
         work = f"{rows} rows of {about['features']} features"
-        yield Line("learning", f"lda, {work}", 1, {
-            "embedd": stage("lda", 1),
-            "softmax regression": one_by_one(lambda: preprocessing.StandardScaler() | linear_model.SoftmaxRegression()),
-            "adaptive Hoeffding tree": one_by_one(lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1)),
-            "adaptive forest": one_by_one(lambda: forest.ARFClassifier(n_models=10, seed=1), 1000)}, o.repeats, 1e-6)
-        yield Line("learning", f"pca, {work}", 1, {
-            "embedd": stage("pca", 1), "covariance alone": per_row(timed(moments)),
-            "scikit-learn's IncrementalPCA": per_row(timed(partial))}, o.repeats, 1e-6)
+        yield Line(
+            "learning",
+            f"lda, {work}",
+            1,
+            {
+                "embedd": stage("lda", 1),
+                "softmax regression": one_by_one(
+                    lambda: preprocessing.StandardScaler() | linear_model.SoftmaxRegression()
+                ),
+                "adaptive Hoeffding tree": one_by_one(lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1)),
+                "adaptive forest": one_by_one(lambda: forest.ARFClassifier(n_models=10, seed=1), 1000),
+            },
+            o.repeats,
+            1e-6,
+        )
+        yield Line(
+            "learning",
+            f"pca, {work}",
+            1,
+            {
+                "embedd": stage("pca", 1),
+                "covariance alone": per_row(timed(moments)),
+                "scikit-learn's IncrementalPCA": per_row(timed(partial)),
+            },
+            o.repeats,
+            1e-6,
+        )
 
 
 PAGE = """# Peers
 
-`embedd` next to other programs for the same work, for readers who have to choose or want to repeat it. One command measures
-all of it in one run, in turns, and writes this page:
+`embedd` next to other programs for the same work, for readers who have to choose or want to repeat it. One command
+measures all of it in one run, in turns, and writes this page:
 
     python3 -m venv .venv && .venv/bin/pip install -r tools/comparison/requirements.txt
     .venv/bin/python tools/comparison/peers.py{flags}
@@ -482,20 +603,23 @@ all of it in one run, in turns, and writes this page:
 
 ## How it is measured
 
-In each of {repeats} turns, `embedd` and every peer run once, and each turn starts with another one of them; a turn before these
-is not counted. A cell has two ratios: `embedd`'s time by the clock divided by that of the peer, and the same of the processor
-time of all threads, each the median over the turns. **Below 1 `embedd` is ahead.** Bold is behind: a ratio above {level}. The
-column of `embedd` has its own medians. Other load changes the clock more than processor time.
+In each of {turns} turns, `embedd` and every peer run once, and each turn starts with another one of them; a turn
+before these is not counted, and none starts after {longest} s. A cell has two ratios: `embedd`'s time by the clock
+divided by that of the peer, and the same of the processor time of all threads, each the median over the turns.
+**Below 1 `embedd` is ahead.** Bold is behind: a ratio above {level}. The column of `embedd` has its own medians.
+Other load changes the clock more than processor time.
 
-"Threads" is the limit of every library, and GOMAXPROCS of `embedd`. `embedd`'s side of projections and fits is a process
-([worker.go](../../tools/comparison/worker.go)) with the same rows; outputs are compared before the measurement, and have to
-agree. Rows have {features} float32 features around {classes} means; `embedd` does not scale them, as its peers do not.
+"Threads" is the limit of every library, and GOMAXPROCS of `embedd`. `embedd`'s side of projections and fits is a
+process ([worker.go](../../tools/comparison/worker.go)) with the same rows; outputs are compared before the
+measurement, and have to agree. Rows have {features} float32 features around {classes} means; `embedd` does not scale
+them, as its peers do not.
 
 ## Projection
 
-ns a row, 256 MiB of rows in memory, a block at a time, by a pca. The peers have the same weights, but for the Intel extension,
-which fits its own. numpy is `np.matmul(x, w, out=y)` and `y += bias`; onnxruntime a `Gemm`; faiss a `LinearTransform`;
-scikit-learn `PCA.transform`. scikit-learn and its extension work through an eighth of the rows in each turn.
+ns a row, 256 MiB of rows in memory, a block at a time, by a pca. The peers have the same weights, but for the Intel
+extension, which fits its own. numpy is `np.matmul(x, w, out=y)` and `y += bias`; onnxruntime a `Gemm`; faiss a
+`LinearTransform`; scikit-learn `PCA.transform`. scikit-learn and its extension work through an eighth of the rows in
+each turn.
 
 In pages of 4 KB, as those of a Go program under `transparent_hugepage=madvise`, and of messages in it:
 
@@ -507,45 +631,47 @@ In pages of 2 MB, which numpy asks for its own arrays. The rates of all of them 
 
 ## Landmarks
 
-ns a row, {curved:,} rows in memory, a block at a time, by an lda behind {landmarks} landmarks. numpy computes the same map in
-float64, with one product for the distances and operations in place, and in float32; onnxruntime runs the model as
-`embedd model export` writes it, in float64; scikit-learn is `Nystroem` and `LinearDiscriminantAnalysis` of the same size.
-Errors compared with `embedd`, divided by the root mean square of the outputs: {errors}.
+ns a row, {curved:,} rows in memory, a block at a time, by an lda behind {landmarks} landmarks. numpy computes the
+same map in float64, with one product for the distances and operations in place, and in float32; onnxruntime runs the
+model as `embedd model export` writes it, in float64; scikit-learn is `Nystroem` and `LinearDiscriminantAnalysis` of
+the same size. Errors compared with `embedd`, divided by the root mean square of the outputs: {errors}.
 
 {curves}
 
 ## Fits
 
-ms a fit, from rows in memory. `embedd` fits in float64, from float64 rows. pca to 8: scikit-learn is `PCA(8)`, which chooses
-`covariance_eigh`; numpy the covariance and `eigh`; faiss `PCAMatrix`.
+ms a fit, from rows in memory. `embedd` fits in float64, from float64 rows in pages of 4 KB; the first column of
+ratios is how many times as long it takes as from pages of 2 MB, in which numpy's arrays are. pca to 8: scikit-learn
+is `PCA(8)`, which chooses `covariance_eigh`; numpy the covariance and `eigh`; faiss `PCAMatrix`.
 
 {pca}
 
-lda with a ridge of 0.001 of the mean variance: scikit-learn with `svd` (its default, without a ridge) and with `eigen` and
-`shrinkage=1e-3`; numpy the two scatters, and `scipy.linalg.eigh` of them.
+lda with a ridge of 0.001 of the mean variance: scikit-learn with `svd` (its default, without a ridge) and with
+`eigen` and `shrinkage=1e-3`; numpy the two scatters, and `scipy.linalg.eigh` of them.
 
 {lda}
 
 ## From stream to stream
 
 The programs empty the same stream of messages, each an Arrow record batch with an id and a list of {features} float32
-features, and publish each with 8 outputs to another stream, through a nats-server in a process of its own with file storage: at
-most 1,024 messages in flight, a message id, a confirmation, then an acknowledgement. `embedd` is `embedd run` with a model file.
-The peer is [pipeline.py](../../tools/comparison/pipeline.py): nats-py on uvloop, pyarrow and numpy, pulls in batches ahead of
-the work, and publishes without waiting; for two threads two processes of it share the consumer. Times are from an eighth of the
-messages to the last, without the server's.
+features, and publish each with 8 outputs to another stream, through a nats-server in a process of its own with file
+storage: at most 1,024 messages in flight, a message id, a confirmation, then an acknowledgement. `embedd` is `embedd
+run` with a model file. The peer is [pipeline.py](../../tools/comparison/pipeline.py): nats-py on uvloop, pyarrow and
+numpy, pulls in batches ahead of the work, and publishes without waiting; for two threads two processes of it share
+the consumer. Times are from an eighth of the messages to the last, without the server's.
 
 {pipelines}
 
 ## Learning
 
-Rows a second of processor time on one thread, to answer and learn the stream [`independent`](learning.md#dependent-streams) row
-by row. `embedd` gets the rows in messages of 250, and does what it does in a pipeline, with its defaults: it fits candidates,
-scores them on rows that they have not seen, and replaces the live model only by a better one. River's `predict_one` and
-`learn_one` are of `StandardScaler | SoftmaxRegression`, `HoeffdingAdaptiveTreeClassifier` and `ARFClassifier` with ten trees (on
-the first 1,000 rows); none of them makes outputs of fewer dimensions. River {river} has no PCA and no LDA: its
-`EmpiricalCovariance`, without an eigenproblem, is what a PCA would need at least. scikit-learn is `StandardScaler` and
-`IncrementalPCA` by 250 rows. [Comparison](comparison.md) has the accuracy of other alternatives, and their processor time.
+Rows a second of processor time on one thread, to answer and learn the stream
+[`independent`](learning.md#dependent-streams) row by row. `embedd` gets the rows in messages of 250, and does what it
+does in a pipeline, with its defaults: it fits candidates, scores them on rows that they have not seen, and replaces
+the live model only by a better one. River's `predict_one` and `learn_one` are of `StandardScaler |
+SoftmaxRegression`, `HoeffdingAdaptiveTreeClassifier` and `ARFClassifier` with ten trees (on the first 1,000 rows);
+none of them makes outputs of fewer dimensions. River {river} has no PCA and no LDA: its `EmpiricalCovariance`,
+without an eigenproblem, is what a PCA would need at least. scikit-learn is `StandardScaler` and `IncrementalPCA` by
+250 rows. [Comparison](comparison.md) has the accuracy of other alternatives, and their processor time.
 
 {learning}
 
@@ -556,22 +682,26 @@ the first 1,000 rows); none of them makes outputs of fewer dimensions. River {ri
 
 # Why embedd is behind, by the beginning of the table's name and that of the peer's.
 REASONS = {
-    ("landmarks", "numpy, float32"): "`embedd` computes kernels in float64: the weights of kernels are large and of both signs, "
+    (
+        "landmarks",
+        "numpy, float32",
+    ): "`embedd` computes kernels in float64: the weights of kernels are large and of both signs, "
     "so that float32 misses its [error budget](performance.md#the-projection-kernel)",
     ("fit", "scikit-learn, float32"): FLOAT32,
     ("fit", "Intel, float32"): FLOAT32,
     ("fit", "numpy, float32"): FLOAT32,
     ("fit", "faiss, float32"): FLOAT32,
     ("fit", "numpy and scipy, float32"): FLOAT32,
-    ("fit", ""): "numpy's arrays are in pages of 2 MB, and the rows of a Go program in pages of 4 KB, from which the same fit takes "
-    "as many times longer as the column of pages says; `embedd` also checks the rows for missing values",
+    ("fit", ""): PAGES,
     ("learning", ""): "it fits several candidates and scores them before one is used, which these do not",
-    ("projection", ""): "the block is too small for two threads to be worth their start",
+    ("projection", ""): "`embedd` runs a block of up to 2^20 multiply-adds on one thread",
 }
 
 
 def table_of(head, rows):
-    return "\n".join(["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *("| " + " | ".join(r) + " |" for r in rows)])
+    return "\n".join(
+        ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *("| " + " | ".join(r) + " |" for r in rows)]
+    )
 
 
 def filled(text, indent=""):
@@ -585,8 +715,11 @@ def number(v):
 def is_behind(line, name):
     if name in ("embedd", HUGE):
         return []
-    return [kind for which, kind in enumerate(("clock", "processor time")) if line.ratio(name, which) > LEVEL
-            and not (which == 0 and line.table == "learning")]
+    return [
+        kind
+        for which, kind in enumerate(("clock", "processor time"))
+        if line.ratio(name, which) > LEVEL and not (which == 0 and line.table == "learning")
+    ]
 
 
 def ratios(lines):
@@ -597,8 +730,14 @@ def ratios(lines):
     rows = []
     for line in lines:
         cells = [f"{line.ratio(n, 0):.2f}, {line.ratio(n, 1):.2f}" for n in names]
-        rows.append([line.work, str(line.threads), f"{number(line.median('embedd', 0))}, {number(line.median('embedd', 1))}",
-                     *(f"**{cell}**" if is_behind(line, n) else cell for n, cell in zip(names, cells))])
+        rows.append(
+            [
+                line.work,
+                str(line.threads),
+                f"{number(line.median('embedd', 0))}, {number(line.median('embedd', 1))}",
+                *(f"**{cell}**" if is_behind(line, n) else cell for n, cell in zip(names, cells)),
+            ]
+        )
     return table_of(["work", "threads", "embedd", *names], rows)
 
 
@@ -613,13 +752,23 @@ def rates(lines):
             if line.table == "learning":
                 rows.append([line.work, name, f"{1e6 / line.median(name, 1):,.0f}", ratio.split(", ")[-1]])
             else:
-                rows.append([line.work, str(line.threads), name, f"{1e6 / line.median(name, 0):,.0f}",
-                             number(line.median(name, 1)), ratio])
+                rows.append(
+                    [
+                        line.work,
+                        str(line.threads),
+                        name,
+                        f"{1e6 / line.median(name, 0):,.0f}",
+                        number(line.median(name, 1)),
+                        ratio,
+                    ]
+                )
             if is_behind(line, name):
                 rows[-1][-1] = f"**{rows[-1][-1]}**"
     if lines[0].table == "learning":
         return table_of(["work", "program", "rows a second of processor time", "ratio of the times"], rows)
-    return table_of(["message", "threads", "program", "messages a second", "us of processor time a message", "ratios"], rows)
+    return table_of(
+        ["message", "threads", "program", "messages a second", "us of processor time a message", "ratios"], rows
+    )
 
 
 def not_ahead(lines):
@@ -632,8 +781,12 @@ def not_ahead(lines):
                 found.setdefault((line.table, name, " and ".join(kinds)), []).append((line, worst))
     items = []
     for (table, name, kinds), those in found.items():
-        reason = next((why for (t, n), why in REASONS.items() if table.startswith(t) and name.startswith(n)), "not explained")
-        work = "; ".join(f"{line.work}, {line.threads} thread{'s' * (line.threads > 1)}: {worst:.2f}" for line, worst in those)
+        reason = next(
+            (why for (t, n), why in REASONS.items() if table.startswith(t) and name.startswith(n)), "not explained"
+        )
+        work = "; ".join(
+            f"{line.work}, {line.threads} thread{'s' * (line.threads > 1)}: {worst:.2f}" for line, worst in those
+        )
         items.append(filled(f"- **{table}: {name}**, by {kinds} ({work}): {reason}.", "  "))
     return "\n".join(items) or f"It is ahead or level (within {LEVEL}) on every line."
 
@@ -641,37 +794,77 @@ def not_ahead(lines):
 def processor_name():
     text = pathlib.Path("/proc/cpuinfo").read_text()
     get = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in text.split("\n\n")[0].splitlines())}
-    vectors = "AVX-512" if "avx512f" in get.get("flags", "") else "AVX2" if "avx2" in get.get("flags", "") else "no AVX2"
-    return (f"{os.cpu_count()} cores of {get.get('model name')} (family {get.get('cpu family')}, model {get.get('model')}, "
-            f"{vectors})")
+    vectors = (
+        "AVX-512" if "avx512f" in get.get("flags", "") else "AVX2" if "avx2" in get.get("flags", "") else "no AVX2"
+    )
+    return (
+        f"{os.cpu_count()} cores of {get.get('model name')} (family {get.get('cpu family')}, model {get.get('model')}, "
+        f"{vectors})"
+    )
 
 
 def page(o, lines, load):
     of = lambda name: [line for line in lines if line.table == name]  # noqa: E731
-    kernels = {i["internal_api"] + " " + i["version"] + " (" + i["architecture"] + ")" for i in threadpoolctl.threadpool_info()
-               if i["user_api"] == "blas"}
+    kernels = {
+        i["internal_api"] + " " + i["version"] + " (" + i["architecture"] + ")"
+        for i in threadpoolctl.threadpool_info()
+        if i["user_api"] == "blas"
+    }
     go = subprocess.run(["go", "version"], capture_output=True, text=True, check=True).stdout.split()[2]
-    packages = ("numpy", "onnxruntime", "scikit-learn", "scikit-learn-intelex", "faiss-cpu", "scipy", "pyarrow", "nats-py",
-                "uvloop", "river")
-    text = PAGE.format(
-        flags="".join(f" --{name} {value if isinstance(value, int) else ','.join(value)}" for name, value in o.changed.items()),
-        machine=filled(f"{time.strftime('%d %B %Y')}, {processor_name()}; load average before and after: {load[0]:.1f}, "
-                       f"{load[1]:.1f}. Versions: " + ", ".join(f"{n} {importlib.metadata.version(n)}" for n in packages) + f"; Python "
-        f"{platform.python_version()}, {go}; BLAS of the Python packages: {', '.join(sorted(kernels))}. "
-                       "Every peer could be installed. scikit-learn's Intel extension replaces its PCA, and has no LDA."),
-        repeats=o.repeats, level=LEVEL, features=FEATURES, classes=CLASSES, curved=CURVED, landmarks=LANDMARKS,
-        errors=", ".join(f"{name} {error:.1g}" if error else f"{name} none" for name, error in o.errors.items()), river=river.__version__,
-        small=ratios(of("projection, small pages")), huge=ratios(of("projection, huge pages")), curves=ratios(of("landmarks")),
-        pca=ratios(of("fit of pca")), lda=ratios(of("fit of lda")), pipelines=rates(of("pipeline")),
-        learning=rates(of("learning")), behind=not_ahead(lines))
-    return text
+    packages = (
+        "numpy",
+        "onnxruntime",
+        "scikit-learn",
+        "scikit-learn-intelex",
+        "faiss-cpu",
+        "scipy",
+        "pyarrow",
+        "nats-py",
+        "uvloop",
+        "river",
+    )
+    turns = sorted(len(line.took["embedd"]) for line in lines)
+    return PAGE.format(
+        flags="".join(
+            f" --{name} {value if isinstance(value, int) else ','.join(value)}" for name, value in o.changed.items()
+        ),
+        machine=filled(
+            f"{time.strftime('%d %B %Y')}, {processor_name()}; load average before and after: {load[0]:.1f}, "
+            f"{load[1]:.1f}. Versions: "
+            + ", ".join(f"{n} {importlib.metadata.version(n)}" for n in packages)
+            + f"; Python "
+            f"{platform.python_version()}, {go}; BLAS of the Python packages: {', '.join(sorted(kernels))}. "
+            "Every peer could be installed. scikit-learn's Intel extension replaces its PCA, and has no LDA."
+        ),
+        turns=turns[0] if turns[0] == turns[-1] else f"{turns[0]} to {turns[-1]}",
+        longest=LONGEST,
+        level=LEVEL,
+        features=FEATURES,
+        classes=CLASSES,
+        curved=CURVED,
+        landmarks=LANDMARKS,
+        errors=", ".join(f"{name} {error:.1g}" if error else f"{name} none" for name, error in o.errors.items()),
+        river=river.__version__,
+        small=ratios(of("projection, small pages")),
+        huge=ratios(of("projection, huge pages")),
+        curves=ratios(of("landmarks")),
+        pca=ratios(of("fit of pca")),
+        lda=ratios(of("fit of lda")),
+        pipelines=rates(of("pipeline")),
+        learning=rates(of("learning")),
+        behind=not_ahead(lines),
+    )
 
 
 async def measure(o):
     lines = []
     say("building")
-    for name, package in (("comparison", "./tools/comparison"), ("embedd", "./cmd/embedd"), ("learning", "./tools/learning"),
-                          ("nats-server", "github.com/nats-io/nats-server/v2")):
+    for name, package in (
+        ("comparison", "./tools/comparison"),
+        ("embedd", "./cmd/embedd"),
+        ("learning", "./tools/learning"),
+        ("nats-server", "github.com/nats-io/nats-server/v2"),
+    ):
         subprocess.run(["go", "build", "-o", o.folder / name, package], cwd=ROOT, check=True)
     r = np.random.default_rng(1)
     y = np.arange(ROWS, dtype=np.int32) % CLASSES
@@ -682,8 +875,12 @@ async def measure(o):
     workers = {pages: Worker(o.folder / "comparison", str(o.folder / "rows"), pages) for pages in ("small", "huge")}
     worker = workers["small"]
     try:
-        for name, section in (("project", lambda: projections(o, workers, x)), ("landmarks", lambda: curved(o, worker, x, y)),
-                              ("fit", lambda: fits(o, workers, x, y)), ("learn", lambda: learning(o))):
+        for name, section in (
+            ("project", lambda: projections(o, workers, x)),
+            ("landmarks", lambda: curved(o, worker, x, y)),
+            ("fit", lambda: fits(o, workers, x, y)),
+            ("learn", lambda: learning(o)),
+        ):
             if name in o.only:
                 for line in section():
                     lines.append(line)

@@ -2,9 +2,9 @@
 
     python pipeline.py URL DURABLE MODEL
 
-It does what a pipeline of embedd does: it pulls with the same number of messages in flight, publishes each output under a
-message id, waits for the confirmation, and acknowledges the input. It runs on uvloop, reads and writes Arrow without
-copies of columns, pulls the next messages while it works, and publishes without waiting for the one before.
+It does what a pipeline of embedd does: it pulls with the same number of messages in flight, publishes each output
+under a message id, waits for the confirmation, and acknowledges the input. It runs on uvloop, reads and writes Arrow
+without copies of columns, pulls the next messages while it works, and publishes without waiting for the one before.
 """
 
 import asyncio
@@ -44,8 +44,9 @@ async def run(url, durable, model):
     weights, bias = arrays["weights"], arrays["bias"]
     nc = await nats.connect(url, pending_size=MEMORY)
     js = nc.jetstream(publish_async_max_pending=2 * PENDING)
-    config = ConsumerConfig(durable_name=durable, ack_policy=AckPolicy.EXPLICIT, max_ack_pending=PENDING,
-                            filter_subject="features.bench")
+    config = ConsumerConfig(
+        durable_name=durable, ack_policy=AckPolicy.EXPLICIT, max_ack_pending=PENDING, filter_subject="features.bench"
+    )
     await js.add_consumer("features", config)
     subscription = await js.pull_subscribe_bind(durable, "features", pending_bytes_limit=MEMORY)
 
@@ -54,6 +55,7 @@ async def run(url, durable, model):
             future.result()
             tasks.add(task := asyncio.ensure_future(message.ack()))
             task.add_done_callback(tasks.discard)
+
         return done
 
     async def fetch():
@@ -68,8 +70,11 @@ async def run(url, durable, model):
         messages = await coming
         coming = asyncio.ensure_future(fetch())
         for message in messages:
-            future = await js.publish_async("reduced.bench", reduced(message.data, weights, bias),
-                                            headers={"Nats-Msg-Id": f"{durable}/{message.metadata.sequence.stream}"})
+            future = await js.publish_async(
+                "reduced.bench",
+                reduced(message.data, weights, bias),
+                headers={"Nats-Msg-Id": f"{durable}/{message.metadata.sequence.stream}"},
+            )
             future.add_done_callback(confirmed(message))
 
 
