@@ -239,15 +239,19 @@ func TestContributions(t *testing.T) {
 		t.Fatal(err)
 	}
 	members := s.bestBlendable(3)
-	correct := func(without int) int {
-		e := &candidate{method: &blend.Method, dims: []int{2}}
-		e.reset(false)
+	correct := func(without int) (n int) {
 		some := slices.Clone(members)
 		if without >= 0 {
 			some = slices.Delete(some, without, without+1)
 		}
-		s.scoreBlend(t.Context(), e, some, 1)
-		return int(e.score[2].Correct)
+		s.eachFold(t.Context(), some, 0, func(fold *blend.Fold, train, test []int) {
+			y, err := fold.Outputs(t.Context(), -1, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(s.v.correct(t.Context(), y, 2, train, test))
+		})
+		return n
 	}
 	differ := false
 	for i, m := range s.blend.members {
