@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on the kept subspace. It is immutable.
+// Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on the kept subspace. It is immutable, until Release.
 type Metric struct {
 	m    int
 	rank int
@@ -23,6 +23,9 @@ type Metric struct {
 	// Cholesky form: Z = diag(e) U^-1 with U'U = E (D + rho I) E; e nil means ones.
 	u *triangle
 	e []float64
+
+	room *[]float64 // of U; nil: it is not reused
+
 	// Cut form: Z itself.
 	z *mat.Dense
 }
@@ -36,16 +39,27 @@ func Ridge(d mat.Symmetric, rho float64) (*Metric, error) {
 	if !(rho >= 0) || math.IsInf(rho, 0) {
 		return nil, fmt.Errorf("ridge %g is not a finite number >= 0", rho)
 	}
-	c := mat.NewSymDense(m, nil)
+	room := takeRoom()
+	*room = slices.Grow((*room)[:0], m*m)[:m*m]
+	c := mat.NewSymDense(m, *room)
 	c.CopySym(d)
 	for i := range m {
 		c.SetSym(i, i, c.At(i, i)+rho)
 	}
 	u := cholesky(alone, c)
 	if u == nil {
+		rooms.Put(room)
 		return nil, fmt.Errorf("%w: order %d, trace %.4g, ridge %.4g", ErrNotDefinite, m, mat.Trace(d), rho)
 	}
-	return &Metric{m: m, rank: m, d: d, rho: rho, u: u}, nil
+	return &Metric{m: m, rank: m, d: d, rho: rho, u: u, room: room}, nil
+}
+
+// Release makes the memory of a factor of [Ridge] available to later ones. The metric must not be used afterwards.
+func (q *Metric) Release() {
+	if q.room != nil {
+		rooms.Put(q.room)
+	}
+	*q = Metric{}
 }
 
 // Rho turns a relative ridge into an absolute one: r tr(D)/columns, where columns is the number of columns after any

@@ -37,14 +37,15 @@ type Member struct {
 	Dim     int
 }
 
-// Scratch is memory that calls of Fold reuse, one after the other.
-type Scratch struct{ train, test []float64 }
+// Scratch is memory that folds reuse, one after the other.
+type Scratch struct{ train, test, products []float64 }
 
 // Fold is the outputs of members in one fold, side by side: each about its mean, with a total variance of 1.
 type Fold struct {
 	spans       []span
 	train, test *mat.Dense
 	products    *mat.SymDense // of the columns of train
+	scratch     *Scratch
 }
 
 // span is the columns of a member.
@@ -56,7 +57,7 @@ type span struct {
 // Fold joins the outputs of members in a fold, except those that do not vary. The next call overwrites it.
 func (s *Scratch) Fold(ctx context.Context, members []Member) (f *Fold, err error) {
 	defer fail.Catch(&err)
-	f = &Fold{}
+	f = &Fold{scratch: s}
 	var means, sizes []float64 // of columns, and of spans
 	width := 0
 	for i, m := range members {
@@ -121,7 +122,7 @@ func (f *Fold) Outputs(ctx context.Context, without, d int) (_ *frame.OutputPair
 		}
 		of = of[1:]
 	}
-	products := mat.NewSymDense(len(columns), nil)
+	products := mat.NewSymDense(len(columns), frame.Grown(&f.scratch.products, len(columns)*len(columns)))
 	for k, c := range columns {
 		for l, e := range columns[:k+1] {
 			products.SetSym(k, l, weight[c]*weight[e]*f.products.At(c, e))

@@ -26,7 +26,7 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	k := t.Int(parameter)
 	NoteFewRows(t, parameter, k, func(rows int) int { return rows - 1 })
 	t.ReportProgress("neighbours", 0)
-	sigma, both := localScale(ctx, t, k), mat.NewDense(t.M, 2*t.M, Grown(&ScratchOf(t).sides, 2*t.M*t.M))
+	sigma, both := localScale(ctx, t, k), mat.NewDense(t.M, 2*t.M, Grown(&ScratchOf(t).Squares, 2*t.M*t.M))
 	both.Zero()
 	for from := 0; from < len(t.Basis.Class); {
 		to := chunkEnd(t.Basis.Counts, from)

@@ -63,7 +63,9 @@ func SolveRatio(ctx context.Context, t *Task, r *Ratio, literal pencil.End) *Sol
 		q := fail.Must(pencil.Cut(denominator))
 		return r.Solution(t, fail.Must(pencil.Solve(ctx, numerator, q, literal, t.D)))
 	}
-	return r.Solution(t, fail.Must(pencil.Solve(ctx, r.N, Denominator(t, r.D), pencil.Max, t.D)))
+	q := Denominator(t, r.D)
+	defer q.Release()
+	return r.Solution(t, fail.Must(pencil.Solve(ctx, r.N, q, pencil.Max, t.D)))
 }
 
 // Denominator factors D + rho I of a ratio.

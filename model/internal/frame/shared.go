@@ -20,8 +20,8 @@ type shared struct {
 // Scratch is memory that fits reuse, one after the other. The zero value is ready to use.
 type Scratch struct {
 	rows, pulled []float64 // of LocalScatters
-	sides        []float64 // of LocalScatters
 	geodesics    []float64
+	Squares      []float64 // matrices of columns
 	samples      []float64 // of the task that was loaded last
 }
 

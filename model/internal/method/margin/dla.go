@@ -67,7 +67,7 @@ func fitDLA(ctx context.Context, t *frame.Task) *frame.Solution {
 	if t.Params["beta"] == "auto" {
 		beta = chooseBeta(ctx, t)
 	}
-	l := mat.NewSymDense(t.M, nil)
+	l := mat.NewSymDense(t.M, frame.Grown(&frame.ScratchOf(t).Squares, t.M*t.M))
 	l.ScaleSym(-beta, p.between)
 	l.AddSym(l, p.within)
 	s := fail.Must(pencil.Solve(ctx, l, pencil.Identity(t.M), pencil.Min, t.D))

@@ -37,7 +37,9 @@ func fitLDA(ctx context.Context, t *frame.Task) *frame.Solution {
 	if t.Ridge == 0 {
 		return fitLiteralLDA(ctx, t, g)
 	}
-	s := fail.Must(pencil.SolveLow(ctx, g, nil, frame.RidgeMetric(t, t.Basis.Within), t.D))
+	q := frame.RidgeMetric(t, t.Basis.Within)
+	defer q.Release()
+	s := fail.Must(pencil.SolveLow(ctx, g, nil, q, t.D))
 	return t.Solved(s, s.Rank)
 }
 
