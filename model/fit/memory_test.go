@@ -149,6 +149,15 @@ func TestMemoryOfAFit(t *testing.T) {
 		!strings.Contains(err.Error(), "give at most 20000 rows") { // which is all that isomap takes
 		t.Error(err)
 	}
+	c := Config{Method: "isomap"}
+	c.Memory = c.MemoryEstimate(100, 0, 2)
+	if err := c.checkMemory(&model.Data{N: 100, M: 2}); err != nil {
+		t.Errorf("100 rows in the memory that they take: %v", err)
+	}
+	if err := c.checkMemory(&model.Data{N: 101, M: 2}); err == nil ||
+		!strings.Contains(err.Error(), "give at most 100 rows") {
+		t.Errorf("101 rows in the memory of 100: %v", err)
+	}
 }
 
 func (m Method) has(param string) bool {

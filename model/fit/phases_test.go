@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/method"
 )
 
 // reportsOf are, of the fit of each method: the phases of its progress, with the first and the last share that is done;
@@ -120,6 +123,22 @@ func TestReportOfEachMethod(t *testing.T) {
 		}
 		if want := reportsOf[m.Name]; got != want {
 			t.Errorf("%s: %s\nwant %s", m.Name, got, want)
+		}
+	}
+}
+
+// TestResidualsHaveNoUnit: the residual of a fit is as small for the same rows in another unit.
+func TestResidualsHaveNoUnit(t *testing.T) {
+	for _, m := range method.Table {
+		for _, unit := range []float64{0x1p-40, 0x1p40} {
+			d := synthetic(20, 40, 4, 3)
+			for i := range d.X {
+				d.X[i] *= unit
+			}
+			r := fit(t, d, Config{Method: m.Name, Scale: model.ScaleNone, Params: quick(m)}).Report()
+			if !(r.Residual <= 1e-10) {
+				t.Errorf("%s: a residual of %.2g in units of %.2g", m.Name, r.Residual, unit)
+			}
 		}
 	}
 }

@@ -74,6 +74,11 @@ func TestReducedIsTheSpectrum(t *testing.T) {
 				t.Errorf("%s: value %d is %g, in full %g", name, i, up[n-1-i], v)
 			}
 		}
+		largest := max(math.Abs(values[0]), math.Abs(values[n-1]))
+		if _, down := r.best(Max, 3); !slices.Equal(down, []float64{up[n-1], up[n-2], up[n-3]}) ||
+			!(math.Abs(r.size-largest) <= 1e-13*n*largest) {
+			t.Errorf("%s: the largest values are %v, the size %g", name, down, r.size)
+		}
 		for _, first := range []int{0, 13, n - 20} {
 			v := r.vectors(up[first : first+20])
 			if v == nil {
