@@ -231,36 +231,43 @@ func TestContributions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newSelection(t.Context(), p, Config{Dim: 2, Blend: 3, Scale: model.ScaleStandard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.rank(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	members := s.bestBlendable(3)
-	correct := func(without int) (n int) {
-		some := slices.Clone(members)
-		if without >= 0 {
-			some = slices.Delete(some, without, without+1)
+	for _, dim := range []int{2, 0} { // 0 is auto
+		s, err := newSelection(t.Context(), p, Config{Dim: dim, Blend: 3, Scale: model.ScaleStandard})
+		if err != nil {
+			t.Fatal(err)
 		}
-		s.eachFold(t.Context(), some, 0, func(fold *blend.Fold, train, test []int) {
-			y, err := fold.Outputs(t.Context(), -1, 2)
-			if err != nil {
-				t.Fatal(err)
+		if _, err := s.rank(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d, members := 2, s.bestBlendable(3)
+		if dim == 0 {
+			if d = s.chosenBlendDim(); d == s.dims[0] {
+				t.Errorf("auto has the first dimension, %d", d)
 			}
-			n += len(s.v.correct(t.Context(), y, 2, train, test))
-		})
-		return n
-	}
-	differ := false
-	for i, m := range s.blend.members {
-		if want := correct(-1) - correct(i); m.Adds != want {
-			t.Errorf("member %d adds %d, want %d", i, m.Adds, want)
 		}
-		differ = differ || m.Adds != 0
-	}
-	if len(s.blend.members) != 3 || !differ {
-		t.Errorf("of %d members none adds anything", len(s.blend.members))
+		correct := func(without int) (count int) {
+			some := slices.Clone(members)
+			if without >= 0 {
+				some = slices.Delete(some, without, without+1)
+			}
+			s.eachFold(t.Context(), some, 0, func(fold *blend.Fold, train, test []int) {
+				y, err := fold.Outputs(t.Context(), -1, d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				count += len(s.v.correct(t.Context(), y, d, train, test))
+			})
+			return count
+		}
+		differ := false
+		for i, m := range s.blend.members {
+			if want := correct(-1) - correct(i); m.Adds != want {
+				t.Errorf("of %d dimensions member %d adds %d, want %d", d, i, m.Adds, want)
+			}
+			differ = differ || m.Adds != 0
+		}
+		if len(s.blend.members) != 3 || !differ {
+			t.Errorf("of %d members none adds anything", len(s.blend.members))
+		}
 	}
 }
