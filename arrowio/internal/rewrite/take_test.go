@@ -18,3 +18,20 @@ func TestLongViews(t *testing.T) {
 		}
 	}
 }
+
+// TestSizeOfARecord: a data frame counts as 256 bytes, 16 for each node, 8 for each column of views, and 32 for each
+// buffer with its bytes. Splits depend on it, so it must not change.
+func TestSizeOfARecord(t *testing.T) {
+	for _, c := range []struct {
+		of   Record
+		want int
+	}{
+		{Record{}, 256}, {Record{Nodes: make([]Node, 3)}, 304}, {Record{Variadic: []int{1, 2}}, 272},
+		{Record{Buffers: [][]byte{nil, make([]byte, 5)}}, 325},
+		{Record{Nodes: make([]Node, 1), Buffers: [][]byte{make([]byte, 100)}, Variadic: []int{0}}, 412},
+	} {
+		if got := c.of.size(); got != c.want {
+			t.Errorf("%d nodes, %d buffers: %d bytes, want %d", len(c.of.Nodes), len(c.of.Buffers), got, c.want)
+		}
+	}
+}
