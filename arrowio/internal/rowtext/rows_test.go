@@ -15,6 +15,10 @@ func TestBytesOfRows(t *testing.T) {
 		bad  []int
 	}{
 		{` {"a":1} `, ReadJSON, []string{`{"a":1}`}, nil},
+		{`{"columns":["a"]}`, ReadJSON, []string{`{"columns":["a"]}`}, nil},
+		{`{"data":[[1]]}`, ReadJSON, []string{`{"data":[[1]]}`}, nil},
+		{`{"columns":["a"],"data":[[1]],"more":[]}`, ReadJSON, []string{`{"columns":["a"],"data":[[1]],"more":[]}`}, nil},
+		{`{"columns":"a","data":[[1]]}`, ReadJSON, []string{`{"columns":"a","data":[[1]]}`}, nil},
 		{`[{"a":1}, {"a":2},5, {"a":3}]`, ReadJSON, []string{`{"a":1}`, `{"a":2}`, "5", `{"a":3}`}, []int{2}},
 		{`{"columns":["a","b"],"data":[[1,2], 5,[1], [3,4,5],[6,7] ]}`, ReadJSON,
 			[]string{"[1,2]", "5", "[1]", "[3,4,5]", "[6,7]"}, []int{1, 2, 3}},

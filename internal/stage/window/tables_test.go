@@ -100,3 +100,59 @@ func TestReadSummaryOfMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestLentRows: fits see the rows of a class that are held out while fewer than half of its rows, and than ten, are
+// not; then they are held out again.
+func TestLentRows(t *testing.T) {
+	for _, c := range []struct {
+		fitted, heldOut int
+		lent            bool
+	}{{0, 1, true}, {1, 1, false}, {1, 2, true}, {4, 6, true}, {5, 6, true}, {5, 5, false}, {9, 30, true}, {10, 30, false},
+		{10, 9, false}} {
+		k := classesOfSizes(c.fitted + c.heldOut)
+		k.summedRows = make([]int, 1)
+		for i, r := range k.rows[0] {
+			r.heldOut = i >= c.fitted
+		}
+		changed := 0
+		of := []tally{{fitted: int32(c.fitted), heldOut: int32(c.heldOut)}}
+		k.lend(of, func(*Row) { changed++ })
+		if want := map[bool]int{true: c.heldOut}[c.lent]; changed != want || k.lent[0] != c.lent {
+			t.Errorf("%+v: %d rows are lent", c, changed)
+		}
+		if k.lend(of, func(*Row) { changed = -1 }); changed < 0 {
+			t.Errorf("%+v: rows change again", c)
+		}
+		changed = 0
+		k.lend([]tally{{fitted: 20, heldOut: int32(c.heldOut)}}, func(*Row) { changed++ })
+		if want := map[bool]int{true: c.heldOut}[c.lent]; changed != want || k.lent[0] || k.rows[0][len(k.rows[0])-1].lent {
+			t.Errorf("%+v: %d rows are held out again", c, changed)
+		}
+	}
+}
+
+// TestImputer: missing features get the mean of the rows that enter fits, or of other rows of their block; without any
+// nothing is imputed.
+func TestImputer(t *testing.T) {
+	nan := math.NaN()
+	row := func(isMissing bool, x ...float64) *Row { return &Row{missing: isMissing, X: x} }
+	p := newImputer([]*Row{row(true, nan, 1), row(true, 2, nan), row(true, 4, nan)}, nil)
+	x := []float64{nan, nan}
+	if p.fill(x); !slices.Equal(x, []float64{3, 1}) || len(p.absent) != 0 {
+		t.Errorf("imputed %v, absent %v", x, p.absent)
+	}
+	p = newImputer([]*Row{row(false, 5, 1), row(true, nan, nan), row(true, 6, nan)}, nil)
+	x = []float64{nan, 7}
+	if p.fill(x); !slices.Equal(x, []float64{5.5, 7}) {
+		t.Errorf("imputed %v", x)
+	}
+	p = newImputer([]*Row{row(true, nan, 1), row(false, nan, 2)}, nil)
+	x = []float64{nan, nan}
+	if p.fill(x); !slices.Equal(x, []float64{0, 1.5}) || !slices.Equal(p.absent, []int{0}) {
+		t.Errorf("imputed %v, absent %v", x, p.absent)
+	}
+	aside := &Row{missing: true, excluded: outlier, X: []float64{nan, 1}}
+	if p := newImputer([]*Row{row(false, 1, 2), aside}, nil); p.mean != nil {
+		t.Errorf("means %v without a missing feature", p.mean)
+	}
+}
