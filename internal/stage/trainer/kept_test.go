@@ -399,6 +399,17 @@ func TestStatusOfATrainer(t *testing.T) {
 		s.Limits.Classes != 10 || s.Limits.WindowBytes != 1<<30 || s.ReadFrom != 1 || s.RowsUntilFit == nil {
 		t.Errorf("%+v", s)
 	}
+	l.candidates = nil
+	for k, odds := range []float64{3, 5, 5, 4} { // of equal ones that of the shorter suffix
+		c := &candidate{Model: prequential.New(l.live.Model), rows: 100 * k}
+		c.comparison = policy.Compare(l.config.Training.Gate, policy.DoorBetter)
+		c.comparison.HeldOut.Evidence = odds
+		l.candidates = append(l.candidates, c)
+	}
+	s = l.Status()
+	if s.CandidateRows != 200 || s.Evidence != 5 || s.Door != policy.DoorBetter || s.EvidenceRequired != 1000 {
+		t.Errorf("the best candidate is %+v", s)
+	}
 	empty, _ := newTrainer([]string{"x"}, configOf(fit.Config{Method: "lda"}))
 	if s := empty.Status(); s.Rows != 0 || !s.Newest.IsZero() || s.Limits.LabelBytes != 0 ||
 		!math.IsNaN(s.Accuracy) || !math.IsNaN(s.Chance) || !math.IsNaN(s.Candidate) || !math.IsNaN(s.HeldOut) {

@@ -155,6 +155,12 @@ func TestWindowRows(t *testing.T) {
 			t.Errorf("%d bytes: %d rows", bytes, n)
 		}
 	}
+	for less, want := range map[int64]int{0: 500, 1: 499} {
+		c.Training.Window.Bytes = c.Fit.MemoryEstimate(500, 500, 3) - less
+		if n := newPlan(c).windowRows(5000, 3); n != want {
+			t.Errorf("the memory of 500 rows, less %d bytes: %d rows", less, n)
+		}
+	}
 }
 
 // TestProbesOfWideRows: a window probe fits discriminants of up to 1,024 columns, for methods that need the rows.
