@@ -1,5 +1,3 @@
-//go:build !purego
-
 package product
 
 import (
@@ -15,36 +13,30 @@ import (
 // order is how a list is read from memory.
 type order struct {
 	name   string
-	set    int // of sets
-	ahead  int // rows that are prefetched ahead of the loop; 0: nothing is prefetched
-	single bool
-	blocks float64 // the rows that several tiles process one after the other, in units of what listOf takes; 0: 1
+	set    int     // of sets
+	ahead  int     // rows that the loop of one tile prefetches ahead; 0: nothing is prefetched
+	blocks float64 // rows that several tiles process one after the other, in units of what listOf takes; 0: one row
 }
 
 // orders are that of listOf, and others whose loops exist.
-var orders = []order{{name: "now", ahead: 8}, {name: "no prefetch"}, {name: "4 ahead", ahead: 4},
-	{name: "16 ahead", ahead: 16}, {name: "32 ahead", ahead: 32}, {name: "row by row", single: true},
-	{name: "AVX2", set: 1, ahead: 8}, {name: "half blocks", ahead: 8, blocks: 0.5},
-	{name: "double blocks", ahead: 8, blocks: 2}}
+var orders = []order{{"now", 0, 8, 1}, {"no prefetch", 0, 0, 1}, {"4 ahead", 0, 4, 1}, {"16 ahead", 0, 16, 1},
+	{"32 ahead", 0, 32, 1}, {"row by row", 0, 8, 0}, {"AVX2", 1, 8, 1}, {"half blocks", 0, 8, 0.5},
+	{"double blocks", 0, 8, 2}}
 
 // project is listOf in another order.
 func (o order) project(p *Weights, dst, x []float32, rows int) {
-	apart := 4 * p.features
+	n, apart := len(p.tiles), 4*p.features
 	step, ahead, aheadRow, aheadLine, aheadStep := rows, o.ahead*apart, apart, apart, 64
-	n := len(p.tiles)
 	if n > 1 {
-		step = max(int(max(o.blocks, 0.5)*cached)/(p.features*4*cachedRows), 1) * cachedRows
-		if o.blocks == 0 {
-			step = max(cached/(p.features*4*cachedRows), 1) * cachedRows
-		}
+		step = max(int(o.blocks*cached)/(p.features*4*cachedRows), 1) * cachedRows
 		aheadRow, aheadLine = apart/n, line
 		aheadStep = 6 * aheadRow / max(p.features/16, 1)
 	}
 	if o.ahead == 0 {
 		aheadRow, aheadLine, aheadStep = 0, 0, 0 // the first line of the rows, which is in a cache
 	}
-	if o.single {
-		step = 2 // fewer rows than any loop computes at once: they are computed in the order of memory
+	if o.blocks == 0 {
+		step = 1 // fewer rows than any loop computes at once: no row is read before the last one ends
 	}
 	for from := 0; from < rows; from += step {
 		for i := range p.tiles {
