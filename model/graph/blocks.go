@@ -158,6 +158,7 @@ type shortlist struct {
 	room   int
 	count  []int32
 	found  []candidate // n x room
+	high   []float32   // n x k: heaps of the least upper bounds of each point's candidates, the largest first
 	limit  []float32   // candidates above it do not count
 	bounds []tile.Bounds
 }
@@ -168,7 +169,10 @@ func (b *blocks) newShortlist(memory *[]candidate, l *lists) *shortlist {
 		*memory = make([]candidate, n*room)
 	}
 	c := &shortlist{b: b, l: l, room: room, count: make([]int32, n), found: (*memory)[:n*room],
-		limit: make([]float32, n), bounds: b.bounds(b.query)}
+		limit: make([]float32, n), bounds: b.bounds(b.query), high: make([]float32, n*l.k)}
+	for i := range c.high {
+		c.high[i] = float32(math.Inf(1))
+	}
 	for q := range n {
 		c.lower(q, math.Inf(1))
 	}
@@ -184,10 +188,12 @@ func (c *shortlist) lower(q int, limit float64) {
 
 // add adds a candidate to the list of point q. If that is full, it drops candidates above the limit.
 func (c *shortlist) add(q int, x candidate) {
-	list := c.found[q*c.room : (q+1)*c.room]
-	list[c.count[q]] = x
-	if c.l.k == 1 && x.high < c.limit[q] {
-		c.lower(q, float64(x.high))
+	c.found[q*c.room+int(c.count[q])] = x
+	if high := c.high[q*c.l.k:][:c.l.k]; x.high < high[0] {
+		replaceLargest(high, x.high)
+		if high[0] < c.limit[q] {
+			c.lower(q, float64(high[0]))
+		}
 	}
 	if c.count[q]++; int(c.count[q]) < c.room {
 		return
@@ -198,16 +204,25 @@ func (c *shortlist) add(q int, x candidate) {
 	}
 }
 
-// prune lowers the limit of point q to what k of the distances certainly do not exceed, and drops candidates above it.
+// replaceLargest replaces the largest number of a heap, which is its first.
+func replaceLargest(heap []float32, v float32) {
+	at := 0
+	for next := 1; next < len(heap); next = 2*at + 1 {
+		if next+1 < len(heap) && heap[next+1] > heap[next] {
+			next++
+		}
+		if heap[next] <= v {
+			break
+		}
+		heap[at] = heap[next]
+		at = next
+	}
+	heap[at] = v
+}
+
+// prune drops candidates of point q above its limit.
 func (c *shortlist) prune(q int) {
-	list, k := c.found[q*c.room:][:c.count[q]], c.l.k
-	if len(list) < k {
-		return
-	}
-	if limit := atMost(list, k); limit < c.limit[q] {
-		c.lower(q, float64(limit))
-	}
-	kept, limit := 0, c.limit[q]
+	kept, limit, list := 0, c.limit[q], c.found[q*c.room:][:c.count[q]]
 	for _, x := range list {
 		list[kept] = x
 		if x.low <= limit {
@@ -215,15 +230,6 @@ func (c *shortlist) prune(q int) {
 		}
 	}
 	c.count[q] = int32(kept)
-}
-
-// atMost is a bound that k of the distances of the list certainly do not exceed.
-func atMost(list []candidate, k int) float32 {
-	high := make([]float32, 0, 64) // on the stack, as long as k is not above 32
-	for _, x := range list {
-		high = append(high, x.high)
-	}
-	return linalg.Select(high, k-1)
 }
 
 // settle computes the distances of the candidates of point q, offers them to the list, and empties the shortlist.
