@@ -424,7 +424,6 @@ func (p *plan) expect(c *column, size int) {
 			"send a list of %d numbers a row", size).In(name))
 	case list && c.size < 0:
 		c.size = size
-		p.elements += size
 	case list && c.size != size:
 		panic(wire.Errorf(wire.FeatureCount, "%d elements, and %d are expected", c.size, size).WithHint(
 			"send lists of %d elements", size).In(name))

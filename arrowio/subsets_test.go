@@ -193,6 +193,13 @@ func TestFramesAreAligned(t *testing.T) {
 				t.Errorf("a frame of kind %d has %d bytes of metadata, %d of body, whose length is at %d", f.Kind,
 					len(f.Meta), len(f.Body), f.Message.Slot(3, 8, ""))
 			}
+			fields := f.Head.Vector(1, 4, "")
+			for i := 0; f.Kind == ipc.HeadSchema && i < fields.Len; i++ {
+				d, encoded := fields.Table(i, "").Table(4, "")
+				if encoded && d.Slot(0, 8, "")%8 != 0 {
+					t.Errorf("a dictionary's number is at %d", d.Slot(0, 8, ""))
+				}
+			}
 			if head := f.Head; f.Kind == ipc.HeadRecord && (head.Slot(0, 8, "")%8 != 0 || head.Vector(1, 16, "").Pos%8 != 0 ||
 				head.Vector(2, 16, "").Pos%8 != 0 || head.Vector(4, 8, "").Pos != 0) {
 				t.Errorf("the numbers of a batch are at %d, %d and %d, of views at %d", head.Slot(0, 8, ""),

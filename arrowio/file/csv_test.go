@@ -182,6 +182,7 @@ func TestCSVDialects(t *testing.T) {
 		"a,b\n1.5.1,2\n1,2\n":        "--missing 1.5.1",
 		"a,b\n1.29 kg,2\n3 kg,2\n":   "without its unit",
 		"a,b\n2 kg,2\nold,2\n3 kg,2": "without its unit",
+		"a,b\n2 kg,2\n4 kg,2\n3 m,2": "without its unit",
 		"a,b\nNo,2\nYes,2\n":         "true or false",
 		"a,b\nNo,2\ntrue,2\n":        "true or false",
 		"a,b\n1.5,2\nno,2\n3,2\n":    "--missing no",

@@ -48,6 +48,9 @@ func TestReasons(t *testing.T) {
 			true, "evidence 30 that it is not worse, from more rows or classes, on 50 rows that neither has seen"},
 		{"nearest below", Comparison{Door: DoorMoreRows, Test: capital(30, 50), Nearest: capital(0.69, 50)}, &good, false,
 			"evidence 0.69 of at least 0.7 that it is not worse by the nearest reference alone, on 50 rows"},
+		{"held out, nearest at its limit", Comparison{Door: DoorMoreRows, HeldOut: HeldOut{Evidence: 30, Nearest: 0.7,
+			Rows: 70}}, &good, true, "evidence 30 that it is not worse, from more rows or classes, on 70 rows that neither " +
+			"has seen"},
 		{"nearest of better", Comparison{Door: DoorBetter, Test: capital(500, 50), Nearest: capital(0.1, 50)}, &good, true,
 			"evidence 500 that it is better, on 50 rows that neither has seen"},
 		{"held out", Comparison{Door: DoorBetter, Test: capital(2, 50),

@@ -539,3 +539,18 @@ func TestFitThatPanics(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
+
+// TestWaitingRows: each event with rows says which row waits for its label, and no request or change of standby does.
+func TestWaitingRows(t *testing.T) {
+	l, _, live := logged(t, fit.Config{Method: "lda", Dim: 2})
+	on := true
+	for name, e := range map[string]*Event{"refit": {Refit: true}, "standby": {Standby: &on}, "adopt": {Adopt: live()}} {
+		l.data.waiting = window.Position{Seq: 5}
+		if l.Learn(t.Context(), e); l.data.waiting.Seq != 5 {
+			t.Errorf("%s: row %d waits", name, l.data.waiting.Seq)
+		}
+	}
+	if l.Learn(t.Context(), &Event{OldestWaiting: window.Position{Seq: 7}}); l.data.waiting.Seq != 7 {
+		t.Errorf("row %d waits", l.data.waiting.Seq)
+	}
+}
