@@ -34,3 +34,25 @@ func TestLossOfTwoStretches(t *testing.T) {
 		t.Errorf("loses %g +- %g on %d rows, %v", l.Mean, l.Error, l.Rows, err)
 	}
 }
+
+// TestSubstitutes: a class without rows that are held out has ten references, its oldest rows that fits see, or as many
+// as the level allows.
+func TestSubstitutes(t *testing.T) {
+	w := window.New(window.Config{Features: 1, Rows: 100, Classes: 9, Labelled: true, Holdout: 0.2})
+	for i := range 100 {
+		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, Label: []string{"a", "b"}[i%2],
+			X: []float64{float64(i)}})
+	}
+	w.Sift()
+	for level, want := range map[int]int{0: 20, 4: 8, 15: 20} {
+		r := NewReferences(level)
+		if r.Sync(w); r.Len() != want {
+			t.Errorf("level %d: %d references, want %d", level, r.Len(), want)
+		}
+		for _, x := range r.All() {
+			if x.HeldOut() || x.Seq > 60 {
+				t.Errorf("row %d is a reference, held out %v", x.Seq, x.HeldOut())
+			}
+		}
+	}
+}

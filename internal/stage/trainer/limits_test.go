@@ -146,19 +146,21 @@ func TestLimitOfAFit(t *testing.T) {
 
 // TestWindowRows: a method that needs the rows has a window of as many as its fit has memory for, and of at least 16.
 func TestWindowRows(t *testing.T) {
-	c := configOf(fit.Config{Method: "isomap"})
-	for _, bytes := range []int64{1, 1 << 20, 16 << 20} {
-		c.Training.Window.Bytes = bytes
-		n := newPlan(c).windowRows(5000, 3)
-		fits := c.Fit.MemoryEstimate(n, n, 3) <= bytes
-		if n < 16 || !fits && n > 16 || c.Fit.MemoryEstimate(n+1, n+1, 3) <= bytes {
-			t.Errorf("%d bytes: %d rows", bytes, n)
+	for _, method := range []string{"isomap", "mpda"} { // the latter also by the rows of the largest class
+		c := configOf(fit.Config{Method: method})
+		for _, bytes := range []int64{1, 1 << 20, 16 << 20} {
+			c.Training.Window.Bytes = bytes
+			n := newPlan(c).windowRows(5000, 3)
+			fits := c.Fit.MemoryEstimate(n, n, 3) <= bytes
+			if n < 16 || !fits && n > 16 || c.Fit.MemoryEstimate(n+1, n+1, 3) <= bytes {
+				t.Errorf("%d bytes: %d rows", bytes, n)
+			}
 		}
-	}
-	for less, want := range map[int64]int{0: 500, 1: 499} {
-		c.Training.Window.Bytes = c.Fit.MemoryEstimate(500, 500, 3) - less
-		if n := newPlan(c).windowRows(5000, 3); n != want {
-			t.Errorf("the memory of 500 rows, less %d bytes: %d rows", less, n)
+		for less, want := range map[int64]int{0: 500, 1: 499} {
+			c.Training.Window.Bytes = c.Fit.MemoryEstimate(500, 500, 3) - less
+			if n := newPlan(c).windowRows(5000, 3); n != want {
+				t.Errorf("the memory of 500 rows, less %d bytes: %d rows", less, n)
+			}
 		}
 	}
 }
