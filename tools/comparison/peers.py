@@ -57,10 +57,11 @@ SETTLE = 0.02  # seconds before a turn, in which the threads of the last one sto
 HUGE = "embedd, rows in pages of 2 MB"
 FLOAT32 = "`embedd` fits in float64, which these do not"
 PAGES = (
-    "numpy's arrays are in pages of 2 MB, and the rows of a Go program in pages of 4 KB, from which the same fit takes "
-    "as many times as long as the column of these pages says; `embedd` also checks the rows for missing values first"
+    "`embedd` reads the rows three times, for missing values, sums and the product; numpy's arrays are in pages of 2 MB, "
+    "the rows of a Go program in pages of 4 KB, and the column of pages says what those cost"
 )
 LONGEST = 40  # seconds after which no turn of a line starts
+KINDS = ("clock", "processor time")
 LEVEL = 1.05  # a ratio up to this is level
 
 
@@ -607,7 +608,8 @@ In each of {turns} turns, `embedd` and every peer run once, and each turn starts
 before these is not counted, and none starts after {longest} s. A cell has two ratios: `embedd`'s time by the clock
 divided by that of the peer, and the same of the processor time of all threads, each the median over the turns.
 **Below 1 `embedd` is ahead.** Bold is behind: a ratio above {level}. The column of `embedd` has its own medians.
-Other load changes the clock more than processor time.
+Other load changes the clock more than processor time. Where the load average is above the number of cores, lines of
+two threads mean little: the threads of OpenBLAS and OpenMP spin while they wait for each other.
 
 "Threads" is the limit of every library, and GOMAXPROCS of `embedd`. `embedd`'s side of projections and fits is a
 process ([worker.go](../../tools/comparison/worker.go)) with the same rows; outputs are compared before the
@@ -633,8 +635,10 @@ In pages of 2 MB, which numpy asks for its own arrays. The rates of all of them 
 
 ns a row, {curved:,} rows in memory, a block at a time, by an lda behind {landmarks} landmarks. numpy computes the
 same map in float64, with one product for the distances and operations in place, and in float32; onnxruntime runs the
-model as `embedd model export` writes it, in float64; scikit-learn is `Nystroem` and `LinearDiscriminantAnalysis` of
-the same size. Errors compared with `embedd`, divided by the root mean square of the outputs: {errors}.
+model as `embedd model export` writes it, in float64; scikit-learn is `Nystroem` and
+`LinearDiscriminantAnalysis` of the same size.
+
+{errors}
 
 {curves}
 
@@ -713,13 +717,11 @@ def number(v):
 
 
 def is_behind(line, name):
+    """The kinds of time of which a peer needs less. That of learning is processor time."""
     if name in ("embedd", HUGE):
         return []
-    return [
-        kind
-        for which, kind in enumerate(("clock", "processor time"))
-        if line.ratio(name, which) > LEVEL and not (which == 0 and line.table == "learning")
-    ]
+    kinds = KINDS[1:] if line.table == "learning" else KINDS
+    return [kind for kind in kinds if line.ratio(name, KINDS.index(kind)) > LEVEL]
 
 
 def ratios(lines):
@@ -772,22 +774,20 @@ def rates(lines):
 
 
 def not_ahead(lines):
-    """The lines on which a peer needs less, with the reason: one item for each table, peer and kind of time."""
+    """The lines on which a peer needs less, with the reason: one item for each table and peer."""
     found = {}
     for line in lines:
         for name in line.took:
             if kinds := is_behind(line, name):
-                worst = max(line.ratio(name, which) for which in (0, 1) if ("clock", "processor time")[which] in kinds)
-                found.setdefault((line.table, name, " and ".join(kinds)), []).append((line, worst))
+                ratios = ", ".join(f"{kind} {line.ratio(name, KINDS.index(kind)):.2f}" for kind in kinds)
+                threads = f"{line.threads} thread{'s' * (line.threads > 1)}"
+                found.setdefault((line.table, name), []).append(f"{line.work}, {threads}: {ratios}")
     items = []
-    for (table, name, kinds), those in found.items():
+    for (table, name), works in found.items():
         reason = next(
-            (why for (t, n), why in REASONS.items() if table.startswith(t) and name.startswith(n)), "not explained"
+            (w for (t, n), w in REASONS.items() if table.startswith(t) and name.startswith(n)), "not explained"
         )
-        work = "; ".join(
-            f"{line.work}, {line.threads} thread{'s' * (line.threads > 1)}: {worst:.2f}" for line, worst in those
-        )
-        items.append(filled(f"- **{table}: {name}**, by {kinds} ({work}): {reason}.", "  "))
+        items.append(filled(f"- **{table}: {name}** ({'; '.join(works)}): {reason}.", "  "))
     return "\n".join(items) or f"It is ahead or level (within {LEVEL}) on every line."
 
 
@@ -843,7 +843,11 @@ def page(o, lines, load):
         classes=CLASSES,
         curved=CURVED,
         landmarks=LANDMARKS,
-        errors=", ".join(f"{name} {error:.1g}" if error else f"{name} none" for name, error in o.errors.items()),
+        errors=filled(
+            "Errors compared with `embedd`, divided by the root mean square of the outputs: "
+            + "; ".join(f"{name} {error:.1g}" if error else f"{name} none" for name, error in o.errors.items())
+            + "."
+        ),
         river=river.__version__,
         small=ratios(of("projection, small pages")),
         huge=ratios(of("projection, huge pages")),
