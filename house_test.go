@@ -82,7 +82,7 @@ var below = map[string][]string{
 		"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/blend": {"model/internal/fail",
 		"model", "model/pencil", "model/internal/preprocess", "model/internal/method",
-		"model/internal/frame", "model/internal/mapping", "model/internal/linalg"},
+		"model/internal/frame", "model/internal/mapping", "model/internal/linalg", "model/internal/tile"},
 	"model/internal/choose": {"model/internal/fail",
 		"model", "model/score", "model/internal/blend", "model/internal/preprocess",
 		"model/internal/method", "model/internal/frame"},

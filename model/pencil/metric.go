@@ -13,7 +13,8 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on the kept subspace. It is immutable, until Release.
+// Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on the kept subspace. It is immutable, until
+// Release.
 type Metric struct {
 	m    int
 	rank int
