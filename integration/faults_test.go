@@ -73,9 +73,10 @@ func TestReplicasUnderFaults(t *testing.T) {
 		spans[f] = append(spans[f], span{from, time.Now()})
 	}
 	k.answered(k.load.stop())
+	in, out := k.test.answers("FEATURES"), k.test.answers("REDUCED")
 	t.Log(delayHeader)
 	for f, all := range spans {
-		k.logDelays(faults[f].name, all, paused)
+		logDelays(t, faults[f].name, all, in, out, paused)
 	}
 }
 
@@ -96,8 +97,9 @@ func TestRollingReplacements(t *testing.T) {
 		spans = append(spans, span{from, time.Now()})
 	}
 	k.answered(k.load.stop())
+	in, out := k.test.answers("FEATURES"), k.test.answers("REDUCED")
 	t.Log(delayHeader)
-	if slow := k.logDelays("all replicas replaced in turn", spans, paused); slow > 0 {
+	if slow := logDelays(t, "all replicas replaced in turn", spans, in, out, paused); slow > 0 {
 		t.Errorf("%d inputs took over a second", slow)
 	}
 }
@@ -121,8 +123,9 @@ const delayHeader = "| fault | times | inputs | median | 99th percentile | longe
 	"machine still |"
 
 // logDelays logs the row of a fault, and returns how many inputs that were sent in these times took over a second.
-func (k *keyed) logDelays(fault string, spans []span, paused func(from, to time.Time) time.Duration) (slow int) {
-	in, out := k.test.answers("FEATURES"), k.test.answers("REDUCED")
+func logDelays(t *testing.T, fault string, spans []span, in, out *answers,
+	paused func(from, to time.Time) time.Duration) (slow int) {
+	t.Helper()
 	sentAt := map[string]time.Time{}
 	for i, at := range in.times {
 		sentAt[fmt.Sprint("FEATURES:", in.numbers[i])] = at
@@ -141,7 +144,7 @@ func (k *keyed) logDelays(fault string, spans []span, paused func(from, to time.
 		return 0
 	}
 	fast, _ := slices.BinarySearch(took, time.Second+1)
-	k.t.Logf("| %s | %d | %d | %.2f s | %.2f s | %.1f s | %d | %.1f s | %.1f s |", fault, len(spans), len(took),
+	t.Logf("| %s | %d | %d | %.2f s | %.2f s | %.1f s | %d | %.1f s | %.1f s |", fault, len(spans), len(took),
 		took[len(took)/2].Seconds(), took[len(took)*99/100].Seconds(), took[len(took)-1].Seconds(), len(took)-fast,
 		silence.Seconds(), still.Seconds())
 	return len(took) - fast
