@@ -104,3 +104,17 @@ func BenchmarkOrthonormal(b *testing.B) {
 		}
 	}
 }
+
+// TestAllColumnsByGram: without a cut all columns are wanted, so a basis of fewer is none.
+func TestAllColumnsByGram(t *testing.T) {
+	b := mat.NewDense(5, 3, []float64{1, 0, 1, 0, 1, 1, 0, 0, 0, 1, 1, 2, 2, 0, 2}) // the last is the sum of the others
+	if q := byGram(t.Context(), b, 3, 0); q != nil {
+		t.Errorf("without a cut: %v", mat.Formatted(q))
+	}
+	if q := byGram(t.Context(), b, 3, 1e-6); q == nil || q.RawMatrix().Cols != 2 {
+		t.Errorf("with a cut: %v", q)
+	}
+	if q := byGram(t.Context(), mat.NewDense(5, 3, nil), 0, 0); q != nil {
+		t.Errorf("of zeros: %v", mat.Formatted(q))
+	}
+}
