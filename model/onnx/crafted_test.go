@@ -54,7 +54,7 @@ func TestCraftedMaps(t *testing.T) {
 		"nystrom that underflows": &mapping.Nystrom{Training: training, Lambda: []float64{0.5, 0.25},
 			Reach: []float64{1, 1, 1}, K: 2, Rate: 1e6},
 		"barycentre": &mapping.Barycentric{Training: training, K: 2, Regular: 0.1},
-		"nystrom": &mapping.Nystrom{Training: training, Lambda: []float64{0.5, 1.25}, Reach: []float64{9, 4, 0}, K: 1},
+		"nystrom":    &mapping.Nystrom{Training: training, Lambda: []float64{0.5, 1.25}, Reach: []float64{9, 4, 0}, K: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			compareGraph(t, crafted(t, m).WithNote(model.Note{Version: "7", Epoch: 1}), x, n)
