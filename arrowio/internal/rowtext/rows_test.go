@@ -15,8 +15,8 @@ func TestBytesOfRows(t *testing.T) {
 		bad  []int
 	}{
 		{` {"a":1} `, ReadJSON, []string{`{"a":1}`}, nil},
-		{`{"columns":["a"]}`, ReadJSON, []string{`{"columns":["a"]}`}, nil},
-		{`{"data":[[1]]}`, ReadJSON, []string{`{"data":[[1]]}`}, nil},
+		{`{"columns":["a"],"index":[1]}`, ReadJSON, []string{`{"columns":["a"],"index":[1]}`}, nil},
+		{`{"data":[[1]],"index":[1]}`, ReadJSON, []string{`{"data":[[1]],"index":[1]}`}, nil},
 		{`{"columns":["a"],"data":[[1]],"more":[]}`, ReadJSON, []string{`{"columns":["a"],"data":[[1]],"more":[]}`}, nil},
 		{`{"columns":"a","data":[[1]]}`, ReadJSON, []string{`{"columns":"a","data":[[1]]}`}, nil},
 		{`[{"a":1}, {"a":2},5, {"a":3}]`, ReadJSON, []string{`{"a":1}`, `{"a":2}`, "5", `{"a":3}`}, []int{2}},
