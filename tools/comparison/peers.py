@@ -57,8 +57,8 @@ SETTLE = 0.02  # seconds before a turn, in which the threads of the last one sto
 HUGE = "embedd, rows in pages of 2 MB"
 FLOAT32 = "`embedd` fits in float64, which these do not"
 PAGES = (
-    "`embedd` reads the rows three times, for missing values, sums and the product; numpy's arrays are in pages of 2 MB, "
-    "the rows of a Go program in pages of 4 KB, and the column of pages says what those cost"
+    "`embedd` reads the rows three times, for missing values, sums and the product; numpy's arrays are in pages of 2 "
+    "MB, the rows of a Go program in pages of 4 KB, and the column of pages says what those cost"
 )
 LONGEST = 40  # seconds after which no turn of a line starts
 KINDS = ("clock", "processor time")
