@@ -129,7 +129,7 @@ func nearness(ctx context.Context, t *frame.Task) []float64 {
 // medianPositive is the median of the positive numbers above the diagonal of g, n x n; the largest of them is given. It
 // counts them by size and selects among those of a middling size, because a copy of all would take much memory.
 func medianPositive(g []float64, n int, largest float64) float64 {
-	const sizes = 1 << 12
+	const sizes = 1 << 12 // equal parts of the range: a median is among a few thousandths of the numbers
 	size := func(v float64) int { return int(v / largest * (sizes - 1)) }
 	each := func(f func(v float64)) {
 		for i := range n {
