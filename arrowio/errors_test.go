@@ -173,12 +173,12 @@ func TestDescriptionOfAContract(t *testing.T) {
 		}
 		return k.ID()
 	}
-	if id("e", "f") == id("e", "g") || id("e") == id("e", "f") || id("e", "f") != id("e", "f") {
+	if first, again := id("e", "f"), id("e", "f"); first != again || first == id("e", "g") || first == id("e") {
 		t.Error("the ID does not depend on the values of a category")
 	}
 	var none *Contract
 	if none.String() != "no features" || none.Columns() != nil || none.Elements() != nil || none.Len() != 0 ||
-		none.Equal(nil) != true {
+		!none.Equal(nil) {
 		t.Error("no contract has features")
 	}
 }

@@ -96,7 +96,7 @@ func BenchmarkOrders(b *testing.B) {
 							ratios[i] = took[k][i] / took[0][i]
 						}
 						slices.Sort(ratios)
-						b.ReportMetric(ratios[len(ratios)/2], fmt.Sprintf("%s", strings.ReplaceAll(o.name, " ", "-")))
+						b.ReportMetric(ratios[len(ratios)/2], strings.ReplaceAll(o.name, " ", "-"))
 					}
 					b.ReportMetric(0, "ns/op")
 				})

@@ -13,13 +13,13 @@ import (
 // outside of the margin change nothing.
 func TestNormalByHand(t *testing.T) {
 	for _, c := range []float64{0.01, 0.5, 10, 1e4} {
-		want := 4 * c / (1 + 4*c)
 		for _, more := range []float64{1, 9} {
 			a, b := mat.NewDense(2, 1, []float64{1, more}), mat.NewDense(2, 1, []float64{-1, -more})
-			if more == 1 { // each twice
-				want = 8 * c / (1 + 8*c)
-			} else if want = 4 * c / (1 + 4*c); 9*want < 1 {
-				continue
+			want := 8 * c / (1 + 8*c) // each row twice
+			if more > 1 {
+				if want = 4 * c / (1 + 4*c); more*want < 1 { // they are within the margin
+					continue
+				}
 			}
 			w, err := Normal(t.Context(), a, b, c)
 			if err != nil || !(math.Abs(w[0]-want) <= 1e-12) {
