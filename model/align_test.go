@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -297,5 +298,61 @@ func TestAssign(t *testing.T) {
 		if !slices.Equal(sorted, linalg.Range(n)) || !(math.Abs(total(got)-best) <= 1e-12) {
 			t.Fatalf("assignment %v costs %g, the best %g", got, total(got), best)
 		}
+	}
+}
+
+// TestAlignNamesItsRows: which model, or which rows, an alignment or a conversion cannot use.
+func TestAlignNamesItsRows(t *testing.T) {
+	huge := func(of float64) *Model {
+		m := randomLinear(t, 1, 1, 0, 1)
+		m.mapping = &mapping.Linear{D: 1, Components: []float64{of}}
+		m.fitted.Mean, m.fitted.Scale = []float64{0}, []float64{1}
+		return seal(t, m)
+	}
+	rows := DenseRows([]float64{1, 2, 1e20}, 3, 1)
+	small, large := huge(1), huge(1e20)
+	for want, call := range map[string]func() error{
+		`align: unknown mode "best"; give none, sign, block or rigid`: func() error {
+			_, _, err := Align(t.Context(), small, large, rows, "best")
+			return err
+		},
+		"align: 1 anchor rows; give at least 2, better a few hundred": func() error {
+			_, _, err := Align(t.Context(), small, large, DenseRows([]float64{1}, 1, 1), AlignSign)
+			return err
+		},
+		"align: candidate: rows: 2 features, the model has 1": func() error {
+			_, _, err := Align(t.Context(), small, large, DenseRows(make([]float64, 4), 2, 2), AlignSign)
+			return err
+		},
+		"align: candidate: row 2: output 0 is 1e+40": func() error {
+			_, _, err := Align(t.Context(), large, small, rows, AlignSign)
+			return err
+		},
+		"align: live: row 2: output 0 is 1e+40": func() error {
+			_, _, err := Align(t.Context(), small, large, rows, AlignNone)
+			return err
+		},
+		"conversion: row 2: output 0 is 1e+40": func() error {
+			_, err := FitConversion(t.Context(), large, small, rows)
+			return err
+		},
+	} {
+		if err := call(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := FitConversion(t.Context(), small, large, rows); err == nil ||
+		!strings.HasPrefix(err.Error(), "conversion: row 2") {
+		t.Error(err)
+	}
+	if c, err := FitConversion(t.Context(), small, huge(2), DenseRows([]float64{1}, 1, 1)); c != nil || err != nil {
+		t.Errorf("one row gives the map %v, %v", c, err)
+	}
+	c := &Conversion{Matrix: [][]float64{{1, 2, 3}, {4, 5, 6}}, Shift: []float64{10, 20, 30}}
+	if got := c.Apply([]float64{1, 0, 0, 2, 9}); !slices.Equal(got, []float64{11, 22, 33, 18, 30, 42}) {
+		t.Errorf("outputs %v", got)
+	}
+	if got := (&Conversion{}).Apply([]float64{1}); len(got) != 0 {
+		t.Errorf("an empty map gives %v", got)
 	}
 }

@@ -452,3 +452,73 @@ func TestVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedFilesAreNamed: what is wrong with a file, and what to do.
+func TestDamagedFilesAreNamed(t *testing.T) {
+	head := func(arrays string) string {
+		return `{"method":"x","map":"linear","dim":1,"features":["a"],"classes":[],"unit":false,"float64":false,"rows":1,` +
+			`"informative_rank":0,"params":{},"arrays":[` + arrays + `]}`
+	}
+	const mean, scale, values, components = `{"name":"mean","shape":[1]}`, `{"name":"scale","shape":[1]}`,
+		`{"name":"eigenvalues","shape":[0]}`, `{"name":"components","shape":[1,1]}`
+	good := craft(t, head(strings.Join([]string{mean, scale, values, components}, ",")), 3)
+	at := func(b []byte, i int, v byte) []byte {
+		b = slices.Clone(b)
+		b[i] = v
+		return b
+	}
+	content, err := section(json.RawMessage(head(strings.Join([]string{mean, scale, values, components}, ","))), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, err := section(noteSection{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := make([]byte, 24)
+	numbers[6], numbers[7], numbers[14], numbers[15], numbers[22], numbers[23] = 0xf0, 0x3f, 0xf0, 0x3f, 0xf0, 0x3f
+	unknown, err := section(noteSection{Note: Note{Nulls: "drop"}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := slices.Concat(content, numbers)
+	for _, c := range []struct {
+		b    []byte
+		want string
+	}{
+		{good, ""},
+		{wrap(full, note), ""},
+		{at(good, 0, 'E'), "not a model file: it does not start with the magic bytes; name another file"},
+		{nil, "not a model file"},
+		{good[:8], "truncated; copy or export it again"},
+		{good[:15], "truncated"},
+		{good[:20], "truncated"},
+		{at(good, 8, 0), "version 0, this program reads versions 1 to 2; use the release that wrote it"},
+		{at(good, 8, 3), "version 3, this program reads"},
+		{at(good, 8, 2), "it says version 2, and the arrays of its map linear are those of version 1"},
+		{at(good, 40, 'X'), "the content does not match its digest; the file is damaged: copy or export it again"},
+		{at(good, len(good)-1, good[len(good)-1]+1), "the note does not match its checksum; the file is damaged"},
+		{append(slices.Clone(good), 1, 2), "2 bytes follow the model"},
+		{wrap(full, append(slices.Clone(note), 7)), "note: bytes follow the JSON"},
+		{wrap(full, unknown), `note: nulls "drop" is unknown to this program; use the release that wrote it`},
+		{wrap(full[:len(full)-1], note), "truncated"},
+		{wrap(append(slices.Clone(full), 1, 2, 3, 4, 5, 6, 7, 8), note), "8 bytes belong to no array"},
+		{craft(t, head(strings.Join([]string{scale, mean, values, components}, ",")), 3),
+			"header: the arrays do not start with mean, scale and eigenvalues"},
+		{craft(t, head(mean+","+scale), 2), "header: the arrays do not start with"},
+		{craft(t, head(strings.Join([]string{mean, scale, values, `{"name":"components","shape":[1,2]}`}, ",")), 3),
+			`array "components" of shape [1 2] is larger than the file`},
+		{craft(t, head(strings.Join([]string{mean, scale, values, `{"name":"components","shape":[-1]}`}, ",")), 3),
+			`array "components" of shape [-1] is larger than the file`},
+		{craft(t, strings.Replace(head(strings.Join([]string{mean, scale, values, components}, ",")), `"dim":1`, `"dim":2`,
+			1),
+			3), "header: dim is 2, the arrays have 1"},
+		{craft(t, strings.Replace(head(strings.Join([]string{mean, scale, values, components}, ",")), "linear", "curved", 1),
+			3), `header: map "curved" is not known to this program; use a newer release`},
+	} {
+		_, err := Read(bytes.NewReader(c.b))
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), "model file: "+c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}

@@ -561,3 +561,91 @@ func TestNoClassesOfALinearMap(t *testing.T) {
 		t.Errorf("classes %v, %v", class, err)
 	}
 }
+
+// TestBadRowsAreNamed: errors of rows, and of memory for outputs, have the block and its sizes.
+func TestBadRowsAreNamed(t *testing.T) {
+	m := randomLinear(t, 4, 2, 0, 1)
+	f32, f64, raw := make([]float32, 8), make([]float64, 8), make([]byte, 8)
+	one := func(b Block) Rows { return Rows{N: 2, Blocks: []Block{b}} }
+	of := func(change func(b *Block)) Rows {
+		b := Block{F32: f32, Cols: 4, RowStride: 4, ColStride: 1}
+		change(&b)
+		return one(b)
+	}
+	for _, c := range []struct {
+		rows Rows
+		want string
+	}{
+		{of(func(*Block) {}), ""},
+		{Rows{N: -1}, "rows: n is -1; it must not be negative"},
+		{of(func(b *Block) { b.Cols = 3 }),
+			"rows: 3 features, the model has 4; give the features it was fitted on, in its order"},
+		{of(func(b *Block) { b.F64 = f64 }), "rows: block 0 has data of two types; give one of F32, F64 and Raw"},
+		{of(func(b *Block) { b.Raw = raw }), "rows: block 0 has data of two types; give one of F32, F64 and Raw"},
+		{of(func(b *Block) { b.F32, b.F64, b.Raw = nil, f64, raw }), "rows: block 0 has data of two types;"},
+		{of(func(b *Block) { b.F32, b.Raw = nil, raw }), "rows: block 0 has raw numbers of format 0, which is unknown"},
+		{of(func(b *Block) { b.F32, b.Raw, b.Format = nil, raw, RawFloat16+1 }), "rows: block 0 has raw numbers of format"},
+		{of(func(b *Block) { b.F32, b.Raw, b.Format = nil, raw, RawInt8 }), ""},
+		{of(func(b *Block) { b.F32, b.Raw, b.Format = nil, raw, RawInt16 }),
+			"rows: block 0 holds 4 values, too few for 2 rows x 4"},
+		{of(func(b *Block) { b.RowStride = -4 }), "rows: block 0 has a negative size or stride"},
+		{of(func(b *Block) { b.ColStride = -1 }), "rows: block 0 has a negative size or stride"},
+		{Rows{N: 2, Blocks: []Block{{F32: f32, Cols: 5, RowStride: 1}, {Cols: -1}}},
+			"rows: block 1 has a negative size or stride"},
+		{of(func(b *Block) { b.RowStride = 5 }),
+			"rows: block 0 holds 8 values, too few for 2 rows x 4 columns at strides 5 and 1"},
+		{of(func(b *Block) { b.RowStride, b.ColStride = 1, 2 }), ""}, // the last one is number 1 + 3*2
+		{of(func(b *Block) { b.RowStride, b.ColStride = 2, 2 }), "rows: block 0 holds 8 values, too few for 2 rows x 4"},
+		{of(func(b *Block) { b.F32 = nil }), "rows: block 0 holds 0 values, too few"},
+		{Rows{N: 2, Blocks: []Block{{Cols: 0}, {F32: f32, Cols: 4, RowStride: 4, ColStride: 1}, {Cols: 0}}}, ""},
+	} {
+		err := m.Project(make([]float32, 4), c.rows)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	rows := of(func(*Block) {})
+	short := "project: dst holds 3 values, 2 rows x 2 outputs need 4"
+	_, suspects := m.ProjectSuspects(make([]float32, 3), rows)
+	for what, err := range map[string]error{"Project": m.Project(make([]float32, 3), rows), "ProjectSuspects": suspects,
+		"ProjectClasses": m.ProjectClasses(t.Context(), make([]float32, 3), nil, rows)} {
+		if err == nil || err.Error() != short {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := m.ScaledTo(make([]float64, 7), rows); err == nil ||
+		err.Error() != "scale: dst holds 7 values, 2 rows x 4 features need 8" {
+		t.Error(err)
+	}
+	if err := m.ScaledTo(nil, Rows{N: -1}); err == nil || err.Error() != "rows: n is -1; it must not be negative" {
+		t.Error(err)
+	}
+	if _, err := m.Content().ViewOutputs(t.Context(), rows); err == nil ||
+		err.Error() != "a map without views; give content whose map is views" {
+		t.Error(err)
+	}
+	if got := (&RowError{3, "output 1 is large"}).Error(); got != "row 3: output 1 is large" {
+		t.Error(got)
+	}
+	if got := (&DimError{Asked: 4, Max: 2, What: "rank 2"}).Error(); got != "dim 4 exceeds rank 2" {
+		t.Error(got)
+	}
+}
+
+// TestOutputsBeyondFloat32: the error is that of the first row, and names the output and its value.
+func TestOutputsBeyondFloat32(t *testing.T) {
+	m := randomLinear(t, 1, 1, 0, 1)
+	m.mapping = &mapping.Linear{D: 1, Components: []float64{2}}
+	m.fitted.Mean, m.fitted.Scale = []float64{0}, []float64{1}
+	m = seal(t, m)
+	err := m.Project(make([]float32, 3), DenseRows([]float64{1, 1e39, -2e39}, 3, 1))
+	if want := "row 1: output 0 is 2e+39, which float32 cannot represent; look for a feature far outside the range of " +
+		"the fit"; err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	y := make([]float32, 2)
+	if err := m.Project(y, DenseRows([]float64{math.MaxFloat32 / 2, -math.MaxFloat32 / 2}, 2, 1)); err != nil ||
+		y[0] != math.MaxFloat32 || y[1] != -math.MaxFloat32 {
+		t.Errorf("the largest numbers: %v, %v", y, err)
+	}
+}

@@ -491,3 +491,61 @@ func TestShareOfVarianceIsNotNested(t *testing.T) {
 		t.Errorf("%d scores", len(scores))
 	}
 }
+
+// TestRuleOfAutoWithoutClasses: pca, and why.
+func TestRuleOfAutoWithoutClasses(t *testing.T) {
+	d := &model.Data{N: 4, M: 2, X: []float64{0, 1, 2, 5, 4, 1, 7, 3}}
+	for rule, y := range map[string][]int{"no row has a label": nil, "all labelled rows are of one class": {1, -1, 1, 1}} {
+		if d.Y, d.Classes = y, nil; y != nil {
+			d.Classes = []string{"a", "b"}
+		}
+		m, err := Fit(t.Context(), d, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := m.Report().Choice; m.Method() != "pca" || c.Rule != rule || c.Chosen != "method and dim" ||
+			m.Params()["auto"] != "method and dim" || m.Rows() != 4 {
+			t.Errorf("%v: %s of %d rows, %+v", y, m.Method(), m.Rows(), c)
+		}
+	}
+	if presentClasses(nil) != 0 || presentClasses(&model.Data{Y: []int{-1, 3, 3, 0}}) != 2 {
+		t.Error("other classes are present")
+	}
+	if used(d, false) != 4 || used(&model.Data{N: 3, Y: []int{-1, 0, 1}}, true) != 2 {
+		t.Error("other rows are used")
+	}
+	if p := candidateParams("ksmpa", "0.5"); p["ridge"] != "0.5" || p["kernel"] != "gauss" || len(p) != 2 {
+		t.Errorf("ksmpa has %v", p)
+	}
+	if p := candidateParams("pca", "0.5"); len(p) != 0 {
+		t.Errorf("pca has %v", p)
+	}
+	if p := candidateParams("lda", "auto"); len(p) != 0 {
+		t.Errorf("lda has %v", p)
+	}
+	if p := candidateParams("none", "0.5"); len(p) != 0 {
+		t.Errorf("no method has %v", p)
+	}
+	for _, c := range []struct {
+		choice *model.Choice
+		config Config
+		want   Config
+	}{
+		{&model.Choice{Method: "lda", Dim: 3, Scale: model.ScaleNone}, Config{}, Config{Method: "lda", Dim: 3,
+			Scale: "none"}},
+		{&model.Choice{Method: "lda", Dim: 3, Scale: model.ScaleNone}, Config{Scale: model.ScaleMinMax, Dim: 2},
+			Config{Method: "lda", Dim: 2, Scale: "minmax"}},
+		{&model.Choice{Method: "lda", Dim: 3, Landmarks: 9, Width: 2}, Config{Scale: "none"},
+			Config{Method: "lda", Dim: 3, Scale: "none", Landmarks: 9, Width: 2}},
+		{&model.Choice{Method: "lda", Dim: 3, Scale: model.ScaleRank}, Config{Scale: "none"},
+			Config{Method: "lda", Dim: 3, Scale: "rank"}},
+		{&model.Choice{Method: "lda", Dim: 3, Scale: model.ScaleRank}, Config{Method: "mfa", Dim: AutoDim, Fewest: true},
+			Config{Method: "mfa", Dim: 3}},
+	} {
+		got := c.config.WithChoice(c.choice)
+		if got.Method != c.want.Method || got.Dim != c.want.Dim || got.Scale != c.want.Scale ||
+			got.Landmarks != c.want.Landmarks || got.Width != c.want.Width || got.Fewest || got.choice != c.choice {
+			t.Errorf("%+v with %+v: %+v", c.config, c.choice, got)
+		}
+	}
+}

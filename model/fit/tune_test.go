@@ -58,3 +58,32 @@ func TestTuneWithinMemory(t *testing.T) {
 		t.Errorf("%v, error %v", tuned, err)
 	}
 }
+
+// TestNamesOfTunedParameters: those with a grid that were not given; the defaults are tried first.
+func TestNamesOfTunedParameters(t *testing.T) {
+	combination := map[string]string{"k1": "5", "k2": "20", "penalty": "per-sample", "ridge": "auto"}
+	for _, c := range []struct {
+		method string
+		given  map[string]string
+		want   string
+	}{
+		{"mfa", nil, "k1=5 k2=20"}, {"mfa", map[string]string{"k1": "5"}, "k2=20"}, {"pca", nil, ""}, {"none", nil, ""},
+	} {
+		if got := TunedName(c.method, combination, c.given); got != c.want {
+			t.Errorf("%s given %v: %q, want %q", c.method, c.given, got, c.want)
+		}
+	}
+	m, err := lookup("mfa")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := combinations(m, map[string]string{"ridge": "1"})
+	var first []string
+	for _, c := range all[:4] {
+		first = append(first, c["k1"]+" "+c["k2"])
+	}
+	if want := []string{"5 20", "5 5", "5 10", "5 40"}; len(all) != 30 || !slices.Equal(first, want) ||
+		all[9]["ridge"] != "1" {
+		t.Errorf("%d combinations begin with %v", len(all), first)
+	}
+}

@@ -3,6 +3,7 @@ package graph
 import (
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -78,4 +79,26 @@ func BenchmarkForms(b *testing.B) {
 	run("degree", func() error { _, err := DegreeForm(ctx, x, w.Degrees()); return err })
 	run("barycentric", func() error { _, err := Barycentric(ctx, x, x, nb, 1e-3); return err })
 	run("tangents", func() error { _, err := Tangents(ctx, x, nb.Patches(), FixedDim(2)); return err })
+}
+
+// TestViewsOfRows: rows with gaps between them, a dense symmetric matrix and no queries are read as any other.
+func TestViewsOfRows(t *testing.T) {
+	all := mat.NewDense(3, 3, []float64{0, 5, 9, 1, 7, 9, 4, 6, 9})
+	view := all.Slice(0, 3, 0, 1).(*mat.Dense)
+	nb := mustNearest(t, view, 2)
+	if index, d := nb.Row(0); !slices.Equal(index, []int{1, 2}) || !slices.Equal(d, []float64{1, 16}) {
+		t.Errorf("neighbours %v at %v", index, d)
+	}
+	s := mat.NewSymDense(2, []float64{1, 2, 2, 5})
+	f, err := WeightForm(ctx, mat.NewDense(2, 1, []float64{3, 4}), s)
+	if err != nil || f.At(0, 0) != 9+2*2*12+5*16 {
+		t.Errorf("the form is %g, %v", f.At(0, 0), err)
+	}
+	if l, err := LaplacianForm(ctx, mat.NewDense(2, 1, []float64{3, 4}), s); err != nil || l.At(0, 0) != 2 {
+		t.Errorf("the form of the Laplacian is %g, %v", l.At(0, 0), err)
+	}
+	n, p, err := FromDS(ctx, mat.NewDense(2, 1, []float64{3, 5}), s, mat.NewDense(2, 2, []float64{0, 3, 3, 0}))
+	if err != nil || n.At(0, 0) != 8 || p.At(0, 0) != 12 {
+		t.Errorf("the pencil is %g and %g, %v", n.At(0, 0), p.At(0, 0), err)
+	}
 }

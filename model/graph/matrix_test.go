@@ -199,3 +199,15 @@ func TestWeightsOfLists(t *testing.T) {
 		t.Errorf("weights %v", mat.Formatted(w))
 	}
 }
+
+// TestEntriesAboveACut: an entry of the cut is left out, whatever its sign, and the others are stored twice.
+func TestEntriesAboveACut(t *testing.T) {
+	a, err := FromDense(mat.NewDense(3, 3, []float64{9, 2, -2, 2, 0, 3, -2, 3, -9}), 2)
+	if err != nil || a.Stored() != 4 || a.At(0, 0) != 9 || a.At(0, 1) != 0 || a.At(2, 0) != 0 || a.At(2, 1) != 3 ||
+		a.At(2, 2) != -9 {
+		t.Errorf("%d entries: %v, %v", a.Stored(), mat.Formatted(a), err)
+	}
+	if a, err = FromDense(mat.NewDense(2, 2, []float64{0, -3, -3, 0}), 2); err != nil || a.At(0, 1) != -3 {
+		t.Errorf("%v, %v", mat.Formatted(a), err)
+	}
+}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -72,5 +73,41 @@ func TestFarRowsAreNamed(t *testing.T) {
 	_, _, err := NearestByClass(t.Context(), x, []int{1, 0, 0, 0}, 1, 0)
 	if err == nil || !strings.Contains(err.Error(), "between the rows 3 and 1 exceeds float64 (1.8e+308)") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestWidthOfLists: the mean squared distance to the nearest row; of duplicates the mean of those above 0.
+func TestWidthOfLists(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		k    int
+		want float64
+	}{
+		{[]float64{0, 1, 3}, 2, (1 + 1 + 4) / 3.},
+		{[]float64{0, 0, 3, 3}, 2, 9},
+		{[]float64{0, 0, 0}, 2, math.Inf(1)},
+		{[]float64{0, 0, 2}, 1, 4 / 3.},
+	} {
+		if got := mustNearest(t, mat.NewDense(len(c.x), 1, c.x), c.k).MeanNearest(); got != c.want {
+			t.Errorf("%v: %g, want %g", c.x, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		v    []float64
+		want float64
+	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{3, 1}, 3}, {[]float64{5, 1, 3}, 3}, {[]float64{9, 1, 5, 3}, 5}} {
+		if got := median(c.v); got != c.want {
+			t.Errorf("the median of %v is %g", c.v, got)
+		}
+	}
+	nb := mustNearest(t, mat.NewDense(4, 1, []float64{0, 2, 3, 7}), 3)
+	if s := nb.First(2).LocalScale(nil); !slices.Equal(s, []float64{3, 2, 3, 5}) {
+		t.Errorf("scales %v", s)
+	}
+	if s := nb.First(1).LocalScale([]int{0, 0, 1, 1}); !slices.Equal(s, []float64{2, 1, 1, 4}) {
+		t.Errorf("scales %v by class", s)
+	}
+	if i, d := nb.First(9).Row(3); len(i) != 3 || len(d) != 3 {
+		t.Errorf("%d neighbours of three", len(i))
 	}
 }

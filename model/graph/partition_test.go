@@ -137,3 +137,26 @@ func TestAccompany(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallestPartition: fewer rows than the limit, which is at least 4, are one patch.
+func TestSmallestPartition(t *testing.T) {
+	line := func(n int) *mat.Dense {
+		x := mat.NewDense(n, 1, nil)
+		for i := range n {
+			x.Set(i, 0, float64(i*i))
+		}
+		return x
+	}
+	for _, c := range []struct{ n, limit, want int }{{1, 1, 1}, {3, 1, 1}, {3, 4, 1}, {5, 6, 1}} {
+		p, err := Partition(ctx, line(c.n), 1, c.limit)
+		if err != nil || len(p) != c.want || len(p[0]) != c.n {
+			t.Errorf("%d rows, limit %d: %v, %v", c.n, c.limit, p, err)
+		}
+	}
+	if got := (Tangent{Singular: []float64{2, 1}}); got.Dim() != 2 {
+		t.Error("two directions are another dimension")
+	}
+	if EnergyDim(2)([]float64{3, 1}) != 2 || EnergyDim(0.75)([]float64{3, 1}) != 1 {
+		t.Error("the share of the variance is another")
+	}
+}

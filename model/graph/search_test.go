@@ -385,3 +385,19 @@ func TestSearchMemoryIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestDistancesThatOverflow are infinite, for one row and for four.
+func TestDistancesThatOverflow(t *testing.T) {
+	inf := math.Inf(1)
+	far := []float64{inf, 0}
+	if squared(far, far) != inf || squared([]float64{1, 2}, []float64{4, 6}) != 25 {
+		t.Error("infinite rows are at a distance")
+	}
+	near := []float64{1, 1}
+	if d := squaredFour(far, [4][]float64{far, near, far, near}); d != [4]float64{inf, inf, inf, inf} {
+		t.Errorf("distances %v", d)
+	}
+	if d := squaredFour(near, [4][]float64{near, {2, 1}, {1, 4}, {0, 3}}); d != [4]float64{0, 1, 9, 5} {
+		t.Errorf("distances %v", d)
+	}
+}

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/embedd/embedd/model/internal/fail"
-
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
@@ -74,5 +73,33 @@ func TestErrors(t *testing.T) {
 	defer file.Close()
 	if err := Write(file, linear); err == nil {
 		t.Error("the model was written to a file that is open for reading")
+	}
+}
+
+// TestMetadataWithoutANote has neither a version nor an epoch.
+func TestMetadataWithoutANote(t *testing.T) {
+	m := crafted(t, &mapping.Linear{D: 1, Components: []float64{1, 2, 3, 4, 5}}, "a", "b")
+	for _, c := range []struct {
+		note model.Note
+		want []string
+	}{
+		{model.Note{}, nil}, {model.Note{Version: "3"}, []string{"version"}}, {model.Note{Epoch: 2}, []string{"epoch"}},
+	} {
+		var b bytes.Buffer
+		if err := Write(&b, m.WithNote(c.note)); err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, p := range parse(t, b.Bytes())[14] {
+			keys = append(keys, string(parse(t, p.body).one(t, 1).body))
+		}
+		want := append([]string{"digest", "method", "map", "features", "classes", "informative_rank"}, c.want...)
+		if strings.Join(keys, " ") != strings.Join(want, " ") {
+			t.Errorf("%v, want %v", keys, want)
+		}
+	}
+	whole := parse(t, value("x", 11, 7))
+	if string(whole.one(t, 1).body) != "x" || whole.message(t, 2).message(t, 1).one(t, 1).value != 11 {
+		t.Error("the value has another name or type")
 	}
 }

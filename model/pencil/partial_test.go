@@ -486,3 +486,101 @@ func TestScaleIsNoMatter(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderOfDenseMatrices: with more than a quarter of the entries the order stays; a path is put in its own order.
+func TestOrderOfDenseMatrices(t *testing.T) {
+	const n = 12
+	path := newSparse(n)
+	place := func(i int) int { return i * 5 % n } // of the i-th row of the path
+	for i := range n - 1 {
+		path.join(place(i), place(i+1), 1)
+	}
+	order := cuthillMcKee(path)
+	for i := range n {
+		if order[i] != place(i) && order[i] != place(n-1-i) {
+			t.Errorf("row %d of the path is %d: %v", i, order[i], order)
+		}
+	}
+	count := 0
+	for i := range n {
+		columns, _ := path.Row(i)
+		count += len(columns)
+	}
+	for i := 0; count <= n*n/4; i++ { // up to just above a quarter
+		path.join(place(i), place(i+3), 1)
+		count += 2
+	}
+	if order := cuthillMcKee(path); !slices.IsSorted(order) {
+		t.Errorf("%d entries of %d: %v", count, n*n, order)
+	}
+}
+
+// TestConvergenceOfIterations: a residual is at most 1e-11 of the distance to what is not wanted, or 1e-3 of the gap
+// for the first value beyond, or the noise.
+func TestConvergenceOfIterations(t *testing.T) {
+	for _, c := range []struct {
+		residual []float64
+		noise    float64
+		want     bool
+		worst    float64
+	}{
+		{[]float64{4.9e-11, 1.9e-11, 1.9e-3}, 0, true, 4.9e-11}, {[]float64{5.1e-11, 0, 0}, 0, false, 5.1e-11},
+		{[]float64{0, 2.1e-11, 0}, 0, false, 2.1e-11}, {[]float64{0, 0, 2.1e-3}, 0, false, 0},
+		{[]float64{0.9, 0.5, 0.9}, 1, true, 0.9}, {[]float64{0.9, 0.5, 1.1}, 1, false, 0.9},
+	} {
+		k := &krylov{noise: func(_, outside, largest float64) float64 {
+			if outside != 5 || largest != 10 {
+				t.Errorf("noise next to %g, of %g", outside, largest)
+			}
+			return c.noise
+		}}
+		ok, worst := k.settled([]float64{10, 7, 5}, c.residual, 3, 10)
+		if ok != c.want || worst != c.worst {
+			t.Errorf("residuals %v, noise %g: %v, worst %g", c.residual, c.noise, ok, worst)
+		}
+	}
+	if got := residuals(mat.NewDense(1, 1, []float64{3}), mat.NewDense(2, 2, []float64{9, 9, 2, -4}),
+		2); !slices.Equal(got,
+		[]float64{6, 12}) {
+		t.Errorf("residuals %v", got)
+	}
+}
+
+// TestJudgement: a residual of at most 1e-8 of the largest value, and of 1e-3 of the gap or what no algorithm gets
+// below.
+func TestJudgement(t *testing.T) {
+	for _, c := range []struct {
+		values     []float64 // of the matrix, with 0
+		off, floor float64   // part of the first vector along the value of 0
+		want       bool
+	}{
+		{[]float64{4, 1}, 0.9e-8, 0, true}, {[]float64{4, 1}, 1.1e-8, 0, false}, {[]float64{4, 1}, 1.1e-8, 1, false},
+		{[]float64{1 + 4e-6, 1}, 3.5e-9, 0, true}, {[]float64{1 + 4e-6, 1}, 4.5e-9, 0, false},
+		{[]float64{1 + 4e-6, 1}, 4.5e-9, 5e-9, true}, {[]float64{1, 1}, 0.9e-8, 0, true}, {[]float64{1, 1}, 1.1e-8, 0, false},
+	} {
+		s := mat.NewSymDense(3, []float64{c.values[0], 0, 0, 0, c.values[1], 0, 0, 0, 0})
+		p := &partial{ctx: t.Context(), m: Dense(s), n: 3, end: Max, d: 1, free: 3, floor: c.floor, largest: c.values[0]}
+		rows := mat.NewDense(2, 3, []float64{1, 0, c.off, 0, 1, 0})
+		part, err := algorithm{"judge", func() *Part { return p.judge(c.values, rows) }}.try()
+		if (err == nil) != c.want || err != nil && !errors.Is(err, errShort) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err == nil && (!(math.Abs(part.Residual-c.values[0]*c.off) <= 1e-15) || part.Next != c.values[1] ||
+			part.Largest != c.values[0]) {
+			t.Errorf("%+v: %+v", c, part)
+		}
+	}
+}
+
+// TestBudgetOfProducts: a third of the time of a factor, with 2 flops for an entry, and 8 for a number of the basis and
+// for a flop.
+func TestBudgetOfProducts(t *testing.T) {
+	const n, d = 300, 2
+	m := ring(n, true)
+	p := &partial{ctx: t.Context(), m: m, n: n, end: Min, d: d, free: n}
+	env := newEnvelope(p.ctx, m)
+	product := 2*float64(3*n) + 8*float64(n*40)
+	if got, want := p.budget(m, env), int(env.flops()/3/(8*product)); got != want || entriesOf(m) != 3*n {
+		t.Errorf("%d products, want %d; %d entries", got, want, entriesOf(m))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -369,5 +370,69 @@ func TestCutTakesTheFactorOfAWellConditionedMatrix(t *testing.T) {
 		if err != nil || q.Rank() != 2 || (q.u != nil) != want {
 			t.Errorf("condition %g: rank %d, by a factor: %v, %v", condition, q.Rank(), q.u != nil, err)
 		}
+	}
+}
+
+// TestRefusedPencils: errors have the orders, the column and its second moment.
+func TestRefusedPencils(t *testing.T) {
+	two, inf := mat.NewSymDense(2, []float64{1, 0, 0, 2}), math.Inf(1)
+	known := func(v ...float64) func() error {
+		return func() error {
+			_, err := Partial(t.Context(), Dense(two), Max, 1, mat.NewDense(2, len(v)/2, v))
+			return err
+		}
+	}
+	for want, call := range map[string]func() error{
+		"numerator of order 2, denominator of order 3": func() error {
+			_, err := Solve(t.Context(), two, Identity(3), Max, 1)
+			return err
+		},
+		"factor with 2 rows, denominator of order 3": func() error {
+			_, err := SolveLow(t.Context(), mat.NewDense(2, 1, nil), nil, Identity(3), 1)
+			return err
+		},
+		"4 directions requested, the pencil has 0": func() error {
+			_, err := Solve(t.Context(), two, &Metric{m: 2}, Max, 4)
+			return err
+		},
+		"5 directions requested, the pencil has 0": func() error {
+			_, err := SolveLow(t.Context(), mat.NewDense(2, 1, nil), nil, &Metric{m: 2}, 5)
+			return err
+		},
+		"ridge -0.5 is not a finite number >= 0": func() error { _, err := Ridge(two, -0.5); return err },
+		"ridge NaN is not a finite number >= 0":  func() error { _, err := Ridge(two, math.NaN()); return err },
+		"ridge +Inf is not a finite number >= 0": func() error { _, err := Ridge(two, inf); return err },
+		"denominator is not positive definite: order 2, trace 3, ridge 0.25": func() error {
+			_, err := Ridge(mat.NewSymDense(2, []float64{1, 5, 5, 2}), 0.25)
+			return err
+		},
+		"denominator is not positive definite: column 1 has second moment +Inf": func() error {
+			_, err := Cut(mat.NewSymDense(2, []float64{1, 0, 0, inf}))
+			return err
+		},
+		"denominator is not positive definite: entry (0, 1) is +Inf": func() error {
+			_, err := Rank(t.Context(), mat.NewSymDense(2, []float64{1, inf, inf, 2}))
+			return err
+		},
+		"known vectors: entry (1, 0) is NaN": known(1, math.NaN()),
+		"known vectors are zero":             known(0, 0),
+		"known vectors have rank 1, not 2":   known(1, 2, 1, 2),
+		"known vectors are not eigenvectors": known(1, 1),
+	} {
+		if err := call(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for s, want := range map[*mat.SymDense]int{mat.NewSymDense(2, nil): 0, two: 2,
+		mat.NewSymDense(2, []float64{1, 2, 2, 4}): 1} {
+		if got, err := Rank(t.Context(), s); err != nil || got != want {
+			t.Errorf("rank %d, want %d: %v", got, want, err)
+		}
+	}
+	if r := Rho(0.5, two, 0); r != 0 {
+		t.Errorf("rho %g without columns", r)
+	}
+	if r := Rho(0.5, two, 3); r != 0.5 {
+		t.Errorf("rho %g", r)
 	}
 }

@@ -1,12 +1,16 @@
 package pencil
 
 import (
+	"errors"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // TestFixSignsAtTies: of entries within 1e-12 of the largest, the first one becomes positive.
@@ -105,5 +109,47 @@ func TestFarScales(t *testing.T) {
 		if got := farScale(mat.NewSymDense(1, []float64{math.Ldexp(-1, exp)})); got != want {
 			t.Errorf("2^%d is scaled by %d, want %d", exp, got, want)
 		}
+	}
+}
+
+// TestTiesAtTheCut: values that are tied with the last wanted one are found together, or the whole spectrum is; a
+// numerator of lower rank has no more directions.
+func TestTiesAtTheCut(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 7))
+	const n = 80
+	for _, c := range []struct {
+		copies, d int // of the value 5, below 9
+		by        bool
+	}{{3, 2, true}, {9, 2, true}, {18, 4, true}, {30, 3, false}} {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = float64(i) / n
+			if i >= n-1-c.copies {
+				values[i] = 5
+			}
+		}
+		values[n-1] = 9
+		s := withValues(rng, values)
+		apply := func(a *mat.Dense) *mat.Dense { return tile.Times(t.Context(), s, a) }
+		sol := solveReduced(t.Context(), s, Identity(n), Max, c.d, apply)
+		if (sol != nil) != c.by {
+			t.Errorf("%d copies, %d wanted: a reduction gives %v", c.copies, c.d, sol != nil)
+		}
+		sol, err := Solve(t.Context(), s, Identity(n), Max, c.d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := [][2]int{{1, 1 + c.copies}}; !slices.Equal(sol.Ties, want) || sol.Gap != 0 ||
+			!(math.Abs(sol.Values[0]-9) <= 1e-12) || !(math.Abs(sol.Values[c.d-1]-5) <= 1e-12) || !(sol.Residual <= 1e-12) {
+			t.Errorf("%d copies, %d wanted: ties %v, gap %g, values %v", c.copies, c.d, sol.Ties, sol.Gap, sol.Values)
+		}
+	}
+	low := make([]float64, n)
+	low[3], low[40] = 2, 1
+	var rank *RankError
+	if _, err := Solve(t.Context(), withValues(rng, low), Identity(n), Max, 5); !errors.As(err, &rank) ||
+		rank.Asked != 5 ||
+		rank.Max != 2 {
+		t.Errorf("5 directions of rank 2: %v", err)
 	}
 }

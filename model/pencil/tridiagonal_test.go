@@ -1,6 +1,7 @@
 package pencil
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -291,5 +292,52 @@ func BenchmarkSmallEnd(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// TestVectorsThatAreNotAccurate are refused: by 64 rounding errors for each row in the equation, or in a product.
+func TestVectorsThatAreNotAccurate(t *testing.T) {
+	const n = 10
+	r := &reduced{n: n, diag: make([]float64, n), next: make([]float64, n-1), size: 10}
+	for i := range r.diag {
+		r.diag[i] = float64(i + 1)
+	}
+	const tol = 64 * n * eps
+	axes := func(change func(v *mat.Dense)) *mat.Dense {
+		v := mat.NewDense(2, n, nil)
+		v.Set(0, 3, 1)
+		v.Set(1, 6, 1)
+		change(v)
+		return v
+	}
+	same := func(*mat.Dense) {}
+	for what, c := range map[string]struct {
+		v      *mat.Dense
+		values []float64
+		want   bool
+	}{
+		"exact":               {axes(same), []float64{4, 7}, true},
+		"a value a bit off":   {axes(same), []float64{4, 7 + 0.9*tol*10}, true},
+		"a value off":         {axes(same), []float64{4, 7 + 1.1*tol*10}, false},
+		"a product a bit off": {axes(func(v *mat.Dense) { v.Set(1, 3, 0.9*tol) }), []float64{4, 7}, true},
+		"a product off":       {axes(func(v *mat.Dense) { v.Set(1, 3, 1.1*tol) }), []float64{4, 7}, false},
+		"no number":           {axes(func(v *mat.Dense) { v.Set(1, 3, math.NaN()) }), []float64{4, 7}, false},
+	} {
+		if r.good(c.v, c.values) != c.want {
+			t.Errorf("%s: %v", what, !c.want)
+		}
+	}
+	r.next[5] = 1 // the vectors of the diagonal are not those of this matrix
+	if r.good(axes(same), []float64{4, 7}) {
+		t.Error("a matrix with an entry next to the diagonal has unit vectors")
+	}
+	r.next[5], r.next[6] = 0, 1
+	if r.good(axes(same), []float64{4, 7}) {
+		t.Error("an entry behind the value is not seen")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if reduce(ctx, mat.NewSymDense(3, nil), new([]float64)) != nil {
+		t.Error("a reduction does not end with its context")
 	}
 }

@@ -271,3 +271,57 @@ func TestContributions(t *testing.T) {
 		}
 	}
 }
+
+// TestChoiceWithoutScores: lda up to C-1 and the columns, else pairacc, and pca without classes.
+func TestChoiceWithoutScores(t *testing.T) {
+	for _, c := range []struct {
+		config           Config
+		classes, columns int
+		method, of       string
+		dim              int
+	}{
+		{Config{}, 3, 9, "lda", "method and dim", 0}, {Config{Dim: -1}, 3, 9, "lda", "method and dim", 0},
+		{Config{Dim: 2}, 3, 9, "lda", "method", 2}, {Config{Dim: 3}, 3, 9, "pairacc", "method", 3},
+		{Config{Dim: 2}, 5, 1, "pairacc", "method", 2}, {Config{Dim: 1}, 2, 1, "lda", "method", 1},
+		{Config{Dim: 2}, 1, 9, "pca", "method", 2}, {Config{Dim: 2}, 0, 9, "pca", "method", 2},
+		{Config{Method: &frame.Method{Name: "own"}, Dim: 2}, 1, 9, "own", "dim", 2},
+	} {
+		got := WithoutScores(c.config, c.classes, c.columns)
+		if got.Method != c.method || got.Chosen != c.of || got.Dim != c.dim || got.Rule != "no rows are kept" {
+			t.Errorf("%+v of %d classes: %+v", c.config, c.classes, got)
+		}
+	}
+	s := &selection{v: &validator{rows: &frame.Rows{}}, total: &frame.Task{Basis: &frame.BasisScatters{}}}
+	if got, want := s.withoutScores().Rule,
+		"fewer than 2 classes have the 3 rows that cross-validation needs, or nothing "+
+			"varies in a part of the rows"; got != want {
+		t.Error(got)
+	}
+	for members, want := range map[int]bool{0: true, 2: true, 1: false} {
+		if (Config{Blend: members}).blends() != want || (Config{Blend: members, Method: &blend.Method}).blends() {
+			t.Errorf("%d members are a blend: %v", members, !want)
+		}
+	}
+	for dim, want := range map[int]bool{-1: false, 0: false, 1: true, 3: true, 4: false} {
+		if (Config{Dim: dim}).hasFewOutputs() != want {
+			t.Errorf("%d outputs are few: %v", dim, !want)
+		}
+	}
+}
+
+// TestNotes: all columns, and why the winner is not the one with the most correct rows.
+func TestNotesOfAChoice(t *testing.T) {
+	r := &Result{columns: 5, common: model.Choice{Chosen: "dim"}}
+	score := model.Score{Method: "lda", Dim: 4, Scale: model.ScaleNone, Landmarks: 3, Width: 2}
+	if c := r.choice(score); c.Note != "" || c.Chosen != "dim" || c.Method != "lda" || c.Dim != 4 || c.Landmarks != 3 ||
+		c.Width != 2 || c.Scale != model.ScaleNone {
+		t.Errorf("%+v", c)
+	}
+	score.Dim = 5
+	if c := r.choice(score); c.Note != "5 outputs of 5 columns: on these rows every reduction loses" {
+		t.Errorf("note %q", c.Note)
+	}
+	if r.columns = 0; r.choice(score).Note != "" {
+		t.Error("a given dimension has a note")
+	}
+}

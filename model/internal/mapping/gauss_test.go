@@ -70,3 +70,11 @@ func TestGauss(t *testing.T) {
 		}
 	}
 }
+
+// TestNear: two rows of 1e6 bandwidths together are measured directly.
+func TestNear(t *testing.T) {
+	g := &Gauss{param: 2, largest: 5e5}
+	if g.near(1.5e6) || !g.near(1.4999e6) {
+		t.Error("the border is not at a million bandwidths")
+	}
+}

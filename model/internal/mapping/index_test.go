@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -91,4 +92,23 @@ func normals(r *rand.Rand, n int) []float64 {
 		x[i] = r.NormFloat64()
 	}
 	return x
+}
+
+// TestIndexOfFarRows: rows whose squares are not float64 are not compared by products, and others are scaled to at
+// most 1.
+func TestIndexOfFarRows(t *testing.T) {
+	for exp, want := range map[int]bool{-401: false, -400: true, 400: true, 401: false} {
+		far := 2 * math.Ldexp(0.75, exp) // each is half of it from the mean
+		x := newIndex(&Training{1, []float64{far, 0}, make([]float64, 2)}, 1, 5, nil)
+		if (x.points != nil) != want || x.K != 2 {
+			t.Errorf("2^%d: products %v, %d neighbours", exp, !want, x.K)
+		}
+		if want && (x.scale != math.Ldexp(1, -exp) || x.norms[0] != 0.75*0.75) {
+			t.Errorf("2^%d: scale %g, squared norm %g", exp, x.scale, x.norms[0])
+		}
+	}
+	x := newIndex(&Training{1, []float64{math.Inf(1), 0}, make([]float64, 2)}, 1, 1, nil)
+	if x.points != nil {
+		t.Error("an infinite row is compared by products")
+	}
 }

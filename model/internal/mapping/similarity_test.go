@@ -109,3 +109,18 @@ func TestConjugateSolves(t *testing.T) {
 		}
 	}
 }
+
+// TestDirect: rows of up to 300 features and an alpha above 1e-8 of the largest product, of the linear kernel alone.
+func TestDirect(t *testing.T) {
+	for _, c := range []struct {
+		linear   bool
+		features int
+		alpha    float64
+		want     bool
+	}{{true, 300, 4.1e-8, true}, {true, 301, 1, false}, {true, 300, 4e-8, false}, {false, 3, 1, false}} {
+		p := &SimilarityExtension{SimilarityMap: &SimilarityMap{Alpha: c.alpha}, linear: c.linear, diagonal: []float64{1, 4}}
+		if p.direct(c.features) != c.want {
+			t.Errorf("%+v", c)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package iterative
 
 import (
+	"math"
 	"runtime"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -87,5 +89,65 @@ func TestCentresOfARareClass(t *testing.T) {
 	q := NewInformation(mat.NewDense(100, 1, nil), &frame.Rows{N: 100, M: 1, Y: y, Classes: []string{"rare", "usual"}}, 10)
 	if n, _ := q.Ref.Dims(); n != 11 || q.Own[0] != [2]int{0, 1} || q.Own[1] != [2]int{1, 11} {
 		t.Errorf("%d centres, of the classes %v", n, q.Own)
+	}
+}
+
+// TestSums of every length up to 9, and what kernel values are weighed by.
+func TestSums(t *testing.T) {
+	for n := range 10 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = float64(i + 1)
+		}
+		if got := sum(x); got != float64(n*(n+1)/2) {
+			t.Errorf("%d numbers: %g", n, got)
+		}
+	}
+	kernel := []float64{2, 3}
+	if weigh(kernel, []float64{5, 7, 9}, 0.5); !slices.Equal(kernel, []float64{5, 10.5}) {
+		t.Errorf("weighed: %v", kernel)
+	}
+}
+
+// TestLossByHand: -log of the share of the own class, of rows that weigh (1 + d^2/8)^-4, and the penalty.
+func TestLossByHand(t *testing.T) {
+	rows := &frame.Rows{N: 3, M: 1, Y: []int{0, 0, 1}, Classes: []string{"a", "b"}}
+	l := NewNeighbourLoss(rows, 100)
+	l.Project(t.Context(), mat.NewDense(3, 1, []float64{0, 1, 3}), mat.NewDense(1, 1, []float64{1}))
+	weight := func(d float64) float64 { return math.Pow(1+d*d/8, -4) }
+	p0, p1 := weight(1)/(weight(1)+weight(3)), weight(1)/(weight(1)+weight(2))
+	want := -(math.Log(p0+1e-12) + math.Log(p1+1e-12) + math.Log(1e-12)) / 3 // the last row has no other of its class
+	at := mat.NewDense(1, 1, []float64{1})
+	if got := l.Value(t.Context(), at, nil); !(math.Abs(got-want) <= 1e-12) {
+		t.Errorf("the loss is %g, want %g", got, want)
+	}
+	l.Penalty = 0.5
+	if got := l.Value(t.Context(), at, nil); !(math.Abs(got-want-0.5) <= 1e-12) {
+		t.Errorf("with a penalty: %g, want %g", got, want+0.5)
+	}
+	l.To = mat.NewDense(1, 1, []float64{3})
+	if got := l.Value(t.Context(), at, nil); !(math.Abs(got-want-2) <= 1e-12) {
+		t.Errorf("tied to 3: %g, want %g", got, want+2)
+	}
+	if got := l.leaveOneOut(t.Context(), at); !(math.Abs(got-2./3) <= 1e-15) {
+		t.Errorf("%g have a neighbour of their class", got)
+	}
+	l.To, l.Penalty = nil, 0
+	best := l.tie(t.Context(), 1)
+	least, scale := math.Inf(1), 0.0
+	for _, e := range []float64{-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2} {
+		l := *l
+		l.To, l.Penalty = nil, 0
+		if v := l.Value(t.Context(), mat.NewDense(1, 1, []float64{math.Exp2(e)}), nil); v < least {
+			least, scale = v, math.Exp2(e)
+		}
+	}
+	if best.At(0, 0) != scale || l.To != best || !(math.Abs(l.Penalty-0.3/(scale*scale)) <= 1e-12) {
+		t.Errorf("the start is %g with a penalty of %g, want %g", best.At(0, 0), l.Penalty, scale)
+	}
+	one := NewNeighbourLoss(&frame.Rows{N: 1, M: 1, Y: []int{0}, Classes: []string{"a"}}, 100)
+	one.Project(t.Context(), mat.NewDense(1, 1, []float64{2}), at)
+	if got := one.Value(t.Context(), at, mat.NewDense(1, 1, nil)); got != 0 {
+		t.Errorf("the loss of one row is %g", got)
 	}
 }

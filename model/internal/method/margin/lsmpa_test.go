@@ -1,9 +1,15 @@
 package margin
 
 import (
+	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
@@ -34,6 +40,37 @@ func TestMedianPositive(t *testing.T) {
 			if got, want := medianPositive(g, n, largest), linalg.Median(positive); got != want {
 				t.Errorf("%s, %d rows: %g, want %g", name, n, got, want)
 			}
+		}
+	}
+}
+
+// TestWeightsOfPairs: functions of the nearness, which is at least a thousandth of its median and at most 1.
+func TestWeightsOfPairs(t *testing.T) {
+	x := mat.NewDense(5, 1, []float64{0, 0, 1, 3, 4})
+	task := &frame.Task{X: x, M: 1, Params: map[string]string{"k": "4", "l1": "2", "l2": "3", "l3": "5"},
+		Report: &model.Report{}, Rows: &frame.Rows{N: 5, M: 1, Y: []int{0, 0, 0, 1, 1}}}
+	d, s := smpaWeights(t.Context(), task)
+	// Distances 1, 1, 1, 2, 3, 3, 3, 4, 4 over 4 have the median 3/4.
+	for _, c := range []struct {
+		i, j    int
+		nearest float64
+	}{{0, 1, 0.75e-3}, {0, 2, 0.25}, {3, 4, 0.25}, {0, 3, 0.75}, {4, 0, 1}, {2, 3, 0.5}} {
+		want := [2]float64{2 * c.nearest, 5 / c.nearest}
+		if task.Rows.Y[c.i] != task.Rows.Y[c.j] {
+			want = [2]float64{3 / c.nearest, 0}
+		}
+		row := make([]float64, 5)
+		if d.RowTo(row, c.i); !(math.Abs(row[c.j]-want[0]) <= 1e-12) || d.At(c.j, c.i) != row[c.j] ||
+			!(math.Abs(s.At(c.i, c.j)-want[1]) <= 1e-9) {
+			t.Errorf("rows %d and %d: %g and %g, want %v", c.i, c.j, row[c.j], s.At(c.i, c.j), want)
+		}
+	}
+	if n, m := d.Dims(); n != 5 || m != 5 || d.At(2, 2) != 0 || s.At(0, 0) != 0 || d.T() != mat.Matrix(d) {
+		t.Errorf("%d x %d", n, m)
+	}
+	for dim, want := range map[int]string{2: "linear gauss", 3: "linear gauss", 4: "gauss"} {
+		if got := strings.Join(smpaKernels(&frame.Task{D: dim, Columns: 3}), " "); got != want {
+			t.Errorf("%d outputs of 3 columns: %s", dim, got)
 		}
 	}
 }

@@ -10,72 +10,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// setOf is the set of rows of two features.
-func setOf(t *testing.T, perClass bool, x []float64, y []int) *Set {
-	t.Helper()
-	s := New(2, perClass)
-	if err := s.Add(t.Context(), x, y); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// TestMeansOfASet are those of all rows, with and without labels.
-func TestMeansOfASet(t *testing.T) {
-	x := []float64{1, 0, 2, 0, 6, 9}
-	for _, y := range [][]int{nil, {0, 1, 0}, {-1, 0, 1}, {-1, -1, 2}} {
-		s := setOf(t, len(y) > 0 && y[0] == 0, x, y)
-		if a, b := s.Mean(0), s.Mean(1); !(math.Abs(a-3) <= 1e-15) || !(math.Abs(b-3) <= 1e-15) {
-			t.Errorf("classes %v: means %g and %g, want 3", y, a, b)
-		}
-	}
-	if New(2, false).Mean(1) != 0 {
-		t.Error("the mean of no rows is not 0")
-	}
-	s := setOf(t, true, x, []int{-1, 2, 2})
-	for c, want := range []float64{1, 0, 0, 2, 0} {
-		if got := s.Count(c - 1); got != want {
-			t.Errorf("%g rows of class %d, want %g", got, c-1, want)
-		}
-	}
-	if s.Classes() != 3 || New(2, true).Classes() != 0 || !s.PerClass() || New(2, false).PerClass() || s.M() != 2 {
-		t.Errorf("%d classes", s.Classes())
-	}
-}
-
-// TestMergeFilled: a missing feature gets its value in each row.
-func TestMergeFilled(t *testing.T) {
-	first, y := []float64{1, 2, 3, 5}, []int{0, 1}
-	for _, perClass := range []bool{false, true} {
-		want := setOf(t, perClass, slices.Concat(first, []float64{4, 7, 8, 7}), []int{0, 1, 1, 0})
-		got := setOf(t, perClass, first, y)
-		if err := got.MergeFilled(setOf(t, perClass, []float64{4, 0, 8, 0}, []int{1, 0}), []int{1},
-			[]float64{7}); err != nil {
-			t.Fatal(err)
-		}
-		a, err := got.Summary(true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := want.Summary(true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !mat.EqualApprox(a.Total, b.Total, 1e-12) || !mat.EqualApprox(a.Means, b.Means, 1e-12) ||
-			!(math.Abs(a.Mean[1]-21./4) <= 1e-12) {
-			t.Errorf("by class %v: %v, want %v", perClass, mat.Formatted(a.Total), mat.Formatted(b.Total))
-		}
-	}
-	s, o := setOf(t, false, first, y), New(2, false)
-	if err := s.MergeFilled(o, []int{1}, []float64{7}); err != nil || o.shift != nil || s.Mean(1) != 3.5 {
-		t.Errorf("no rows: %v", err)
-	}
-	o = setOf(t, false, []float64{4, 2}, nil)
-	if err := s.MergeFilled(o, nil, nil); err != nil || !(math.Abs(s.Mean(1)-3) <= 1e-15) {
-		t.Errorf("nothing is missing: %v, mean %g", err, s.Mean(1))
-	}
-}
-
 // TestZeroFeatures: a feature is 0 if it is in all rows, also where its sum is 0 by chance.
 func TestZeroFeatures(t *testing.T) {
 	for _, c := range []struct {
@@ -135,66 +69,6 @@ func TestMagnitudes(t *testing.T) {
 		err := c.set.CheckMagnitude(10)
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), "moments: "+c.want) {
 			t.Errorf("%v, want %q", err, c.want)
-		}
-	}
-}
-
-// TestRefusedRows: errors have the row, the class and what is needed.
-func TestRefusedRows(t *testing.T) {
-	s := setOf(t, false, []float64{1, 2, 3, 4}, []int{0, -1})
-	for want, call := range map[string]func() error{
-		"3 numbers are not rows of 2 features": func() error {
-			return s.Add(t.Context(), make([]float64, 3),
-				nil)
-		},
-		"0 numbers are not rows of 0 features": func() error { return New(0, false).Add(t.Context(), nil, nil) },
-		"row 1 has 3 numbers, the set 2 features": func() error {
-			return s.AddRows(t.Context(), [][]float64{{1,
-				2}, {1, 2, 3}}, nil)
-		},
-		"row 0 has 0 numbers, the set 0 features": func() error {
-			return New(0, false).AddRows(t.Context(),
-				[][]float64{{}}, nil)
-		},
-		"1 rows, 2 classes": func() error {
-			return s.Add(t.Context(), []float64{1, 2},
-				[]int{0, 0})
-		},
-		"row 1 has class -2; -1 means no label": func() error {
-			return s.Add(t.Context(), make([]float64, 4),
-				[]int{0, -2})
-		},
-		"the shift cannot change after rows were added": func() error { return s.SetShift([]float64{1, 2}) },
-		"shift of 3 numbers for 2 features": func() error {
-			return New(2, false).SetShift(make([]float64,
-				3))
-		},
-		"merging 3 features into 2":                         func() error { return s.Merge(New(3, false)) },
-		"merging sets of which only one has second moments": func() error { return s.Merge(New(2, true)) },
-		"no rows": func() error { _, err := New(2, false).Summary(false); return err },
-		"row 1, feature 1 is -Inf; impute or leave out such rows first": func() error {
-			return s.Add(t.Context(), []float64{1, 2, 3, math.Inf(-1)}, nil)
-		},
-		"feature 1 has second moment -2; rebuild the set from its rows": func() error {
-			_, err := (&Set{m: 2, shift: make([]float64, 2), weight: []float64{2}, sum: [][]float64{{0, 2}},
-				second: []*mat.SymDense{mat.NewSymDense(2, nil)}}).Summary(false)
-			return err
-		},
-	} {
-		if err := call(); err == nil || !strings.HasPrefix(err.Error(), "moments: "+want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-	if err := s.Add(t.Context(), nil, nil); err != nil || s.Count(-1) != 1 {
-		t.Errorf("no rows: %v", err)
-	}
-	// A variance of -1e-9 of the sum of squares is a rounding error, and counts as 0.
-	for off, want := range map[float64]bool{0.9e-9: true, 1.1e-9: false} {
-		s := &Set{m: 1, shift: []float64{5}, weight: []float64{1}, sum: [][]float64{{3}},
-			second: []*mat.SymDense{mat.NewSymDense(1, []float64{9 * (1 - off)})}}
-		sum, err := s.Summary(false)
-		if (err == nil) != want || want && (sum.Total.At(0, 0) != 0 || sum.Mean[0] != 8) {
-			t.Errorf("off by %g: %+v, %v", off, sum, err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,33 +102,5 @@ func TestFarLandmarks(t *testing.T) {
 		K: 257}
 	if _, err := geodesic(newGraph(), "z", 1, f); err == nil || !strings.HasPrefix(err.Error(), "257 neighbours") {
 		t.Error(err)
-	}
-}
-
-// TestMetadataWithoutANote has neither a version nor an epoch.
-func TestMetadataWithoutANote(t *testing.T) {
-	m := crafted(t, &mapping.Linear{D: 1, Components: []float64{1, 2, 3, 4, 5}}, "a", "b")
-	for _, c := range []struct {
-		note model.Note
-		want []string
-	}{
-		{model.Note{}, nil}, {model.Note{Version: "3"}, []string{"version"}}, {model.Note{Epoch: 2}, []string{"epoch"}},
-	} {
-		var b bytes.Buffer
-		if err := Write(&b, m.WithNote(c.note)); err != nil {
-			t.Fatal(err)
-		}
-		var keys []string
-		for _, p := range parse(t, b.Bytes())[14] {
-			keys = append(keys, string(parse(t, p.body).one(t, 1).body))
-		}
-		want := append([]string{"digest", "method", "map", "features", "classes", "informative_rank"}, c.want...)
-		if strings.Join(keys, " ") != strings.Join(want, " ") {
-			t.Errorf("%v, want %v", keys, want)
-		}
-	}
-	whole := parse(t, value("x", 11, 7))
-	if string(whole.one(t, 1).body) != "x" || whole.message(t, 2).message(t, 1).one(t, 1).value != 11 {
-		t.Error("the value has another name or type")
 	}
 }

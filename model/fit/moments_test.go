@@ -1,0 +1,57 @@
+package fit
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/moments"
+)
+
+// TestMomentsAreRefused where they are not enough, with what is.
+func TestMomentsAreRefused(t *testing.T) {
+	s := moments.New(2, false)
+	if err := s.Add(t.Context(), []float64{0, 1, 2, 5, 4, 1, 7, 3}, []int{0, 0, 1, 1}); err != nil {
+		t.Fatal(err)
+	}
+	classes := []string{"a", "b"}
+	for _, c := range []struct {
+		sums     *moments.Set
+		features []string
+		classes  []string
+		config   Config
+		want     string
+	}{
+		{s, nil, classes, Config{Method: "lda"}, ""},
+		{s, []string{"x", "y"}, classes, Config{Method: "lda", Scale: model.ScaleNone}, ""},
+		{nil, nil, classes, Config{Method: "lda"}, "lda: no statistics given"},
+		{s, nil, classes, Config{Method: "mfa"}, "mfa: needs the rows; fit it from a window"},
+		{s, nil, classes, Config{Method: Blend, Params: map[string]string{"members": "lda/standard/1,mfa/none/1"}},
+			"blend: member mfa/none/1 needs the rows; fit it from a window"},
+		{s, nil, classes, Config{Method: "lda", Scale: model.ScaleMinMax},
+			"lda: scale minmax needs the rows; give standard or none"},
+		{s, nil, classes, Config{Method: "lda", Landmarks: 5}, "lda: 5 landmarks need the rows; map the rows, and give"},
+		{s, []string{"x"}, classes, Config{Method: "lda"}, "lda: 1 feature names for 2 features"},
+		{s, nil, []string{"a"}, Config{Method: "lda"}, "lda: statistics of 2 classes, names of 1"},
+		{s, nil, nil, Config{Method: "pca"}, ""},
+		{s, nil, classes, Config{Method: "lad"}, `unknown method "lad"`},
+	} {
+		_, err := FitMoments(t.Context(), c.sums, c.features, c.classes, c.config)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
+		}
+	}
+	for name, want := range map[string]bool{"lda": true, "pca": true, "srda": true, "sle-ovr": false, "mfa": false,
+		Auto:  false,
+		Blend: false, "none": false} {
+		if (Config{Method: name}).Streams() != want {
+			t.Errorf("%s reads rows in blocks: %v", name, !want)
+		}
+	}
+	for _, c := range []Config{{Method: "lda", Landmarks: 3}, {Method: "lda", Scale: model.ScaleRank},
+		{Method: "lda", Scale: model.ScaleUnit}, {Method: "lda", Scale: model.ScaleMinMax}} {
+		if c.Streams() {
+			t.Errorf("%+v reads rows in blocks", c)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package choose
+
+import (
+	"testing"
+
+	"github.com/embedd/embedd/model/internal/frame"
+)
+
+// TestKeptIntermediates: those of candidates of a blend, as long as they take less than 32 MiB.
+func TestKeptIntermediates(t *testing.T) {
+	linear := &candidate{method: &frame.Method{Map: "linear"}}
+	kernel := &candidate{method: &frame.Method{Map: "kernel"}}
+	task := func(m int) *frame.Task { return &frame.Task{M: m, Cache: 1} }
+	for what, c := range map[string]struct {
+		v    validator
+		e    *candidate
+		task *frame.Task
+		want bool
+	}{
+		"of a blend":      {validator{blends: true}, linear, task(1448), true}, // 16 * 1448^2 is just below 32 MiB
+		"without a blend": {validator{}, linear, task(3), false},
+		"of a kernel":     {validator{blends: true}, kernel, task(3), false},
+		"too large":       {validator{blends: true}, linear, task(1449), false},
+		"nothing":         {validator{blends: true}, linear, &frame.Task{M: 3}, false},
+		"one too many": {validator{blends: true, kept: map[fitKey]frame.Intermediates{{fold: 9}: {}}}, linear, task(1448),
+			false},
+		"two": {validator{blends: true, kept: map[fitKey]frame.Intermediates{{fold: 9}: {}}}, linear, task(1024), true},
+	} {
+		at := fitKey{c.e, 1}
+		c.v.keep(at, c.task)
+		if _, ok := c.v.kept[at]; ok != c.want {
+			t.Errorf("%s: kept %v", what, ok)
+		}
+	}
+}

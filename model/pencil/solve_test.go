@@ -1,0 +1,59 @@
+package pencil
+
+import (
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/tile"
+)
+
+// TestRankOfAPart: of the pairs at the large end, the rank is that of the whole matrix.
+func TestRankOfAPart(t *testing.T) {
+	const n = 60
+	diagonal := func(f func(i int) float64) *mat.SymDense {
+		s := mat.NewSymDense(n, nil)
+		for i := range n {
+			s.SetSym(i, i, f(i))
+		}
+		return s
+	}
+	full := diagonal(func(i int) float64 { return 1 })
+	low := diagonal(func(i int) float64 { return float64(max(0, 7-i)) })
+	tol := n * eps * 7
+	for what, c := range map[string]struct {
+		s    *mat.SymDense
+		end  End
+		part *Part
+		want int
+	}{
+		"all":                {full, Max, &Part{Largest: 1, all: []float64{1, 1}}, n},
+		"seven":              {low, Max, &Part{Largest: 7, all: []float64{7, 6}}, 7},
+		"the small end":      {low, Min, &Part{Largest: 7, all: []float64{0, 0}}, n},
+		"a value of 0":       {low, Max, &Part{Largest: 7, all: []float64{7, tol}}, 0},
+		"just above 0":       {low, Max, &Part{Largest: 7, all: []float64{7, 1.01 * tol}}, 7},
+		"negative values":    {low, Max, &Part{Largest: 7, all: []float64{7, 6}, smallest: -1.01 * tol}, 0},
+		"negative by chance": {low, Max, &Part{Largest: 7, all: []float64{7, 6}, smallest: -tol}, 7},
+	} {
+		if got := partRank(t.Context(), c.s, c.end, c.part, 2); got != c.want {
+			t.Errorf("%s: rank %d, want %d", what, got, c.want)
+		}
+	}
+}
+
+// TestReducedOrders: a reduction serves matrices of order 64 or more, for up to a quarter of the values.
+func TestReducedOrders(t *testing.T) {
+	for _, c := range []struct {
+		n, d int
+		want bool
+	}{{64, 16, true}, {64, 17, false}, {63, 3, false}, {64, 1, true}, {64, 0, false}} {
+		s := mat.NewSymDense(c.n, nil)
+		for i := range c.n {
+			s.SetSym(i, i, float64(i+1))
+		}
+		apply := func(a *mat.Dense) *mat.Dense { return tile.Times(t.Context(), s, a) }
+		if got := solveReduced(t.Context(), s, Identity(c.n), Max, c.d, apply); (got != nil) != c.want {
+			t.Errorf("%d values of order %d: %v", c.d, c.n, !c.want)
+		}
+	}
+}
