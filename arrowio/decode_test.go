@@ -659,3 +659,85 @@ func TestNoGoroutines(t *testing.T) {
 		t.Errorf("%d goroutines more", after-before)
 	}
 }
+
+// TestEachLimit: a message is read at each limit, and refused one above with the limit in its error.
+func TestEachLimit(t *testing.T) {
+	x := from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4],[5,6]]`)
+	msg := message(t, "x", x, "label", from(t, str, `["a","bcd","e"]`), "n", from(t, arrow.ListOf(i32), `[[1],[2],[3]]`))
+	schema, recs := records(t, msg)
+	batches, err := FromRecords(schema, recs[0], recs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := arrow.NewMetadata([]string{"a", "b"}, []string{"c", "d"})
+	noted := arrow.NewSchema(schema.Fields(), &meta)
+	metadata, err := FromRecords(noted, array.NewRecord(noted, recs[0].Columns(), 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := Spec{Features: []string{"x"}, Label: "label"}
+	text := "a,b,c\n1,2,3\n4,5,6\n"
+	for _, c := range []struct {
+		name  string
+		msg   []byte
+		limit func(l *Limits, n int)
+		most  int
+		spec  Spec
+		code  wire.Code
+		want  string // with %d for the limit
+	}{
+		{"message", msg, func(l *Limits, n int) { l.Message = n }, len(msg), spec, wire.TooLarge,
+			"the message has 752 bytes, and the limit is 751; send smaller batches or raise limits.message"},
+		{"body", msg, func(l *Limits, n int) { l.Body = n }, decode(t, newDecoder(t, spec), msg).Bytes(), spec,
+			wire.TooLarge,
+			"the message's buffers take more than 72 bytes; send fewer rows a message, or raise " +
+				"limits.expanded"},
+		{"rows", msg, func(l *Limits, n int) { l.Rows = n }, 3, spec, wire.TooManyRows,
+			"3 rows, and the limit is 2; send smaller batches or raise limits.rows"},
+		{"rows of batches", batches, func(l *Limits, n int) { l.Rows = n }, 6, spec, wire.TooManyRows,
+			"6 rows, and the limit is 5; send smaller batches or raise limits.rows"},
+		{"fields", msg, func(l *Limits, n int) { l.Fields = n }, 5, spec, wire.TooManyFields,
+			`column "n": the schema has more than 4 fields; send the features as one fixed-size list ` +
+				`column, or leave columns out`},
+		{"depth", msg, func(l *Limits, n int) { l.Depth = n }, 2, spec, wire.TooManyFields,
+			`column "x": a column is nested more than 1 deep; flatten it or leave it out`},
+		{"metadata", metadata, func(l *Limits, n int) { l.Metadata = n }, 2, spec, wire.TooManyFields,
+			"more than 1 metadata entries on one schema or field, or 4097 in all; send less metadata"},
+		{"batches", batches, func(l *Limits, n int) { l.Batches = n }, 2, spec, wire.TooManyRows,
+			"more than 1 record batches; send larger batches or more messages"},
+		{"label", msg, func(l *Limits, n int) { l.LabelBytes = n }, 3, spec, wire.TooLarge,
+			`column "label", row 1: a text of 3 bytes, and the limit for labels and keys is 2; send a ` +
+				`short name`},
+		{"features", msg, func(l *Limits, n int) { l.Features = n }, 2, spec, wire.TooManyFields,
+			`column "x": more than 1 features; send fewer, choose fewer columns, or raise limits.features ` +
+				`(at most 65536)`},
+		{"features of lists", msg, func(l *Limits, n int) { l.Features = n }, 3, Spec{Features: []string{"x", "n"}},
+			wire.TooManyFields,
+			`column "n": more than 2 features; send fewer, choose fewer columns, or raise ` +
+				`limits.features (at most 65536)`},
+		{"text", []byte(text), func(l *Limits, n int) { l.Message = n }, len(text), Spec{Format: wire.FormatCSV},
+			wire.TooLarge, "the message has 18 bytes, and the limit is 17; send smaller batches or raise limits.message"},
+		{"rows of text", []byte(text), func(l *Limits, n int) { l.Rows = n }, 2, Spec{Format: wire.FormatCSV},
+			wire.TooManyRows, "more than 1 rows; send smaller batches or raise limits.rows"},
+		{"fields of text", []byte(text), func(l *Limits, n int) { l.Fields = n }, 3, Spec{Format: wire.FormatCSV},
+			wire.TooManyFields,
+			"the message has more than 2 fields of different names; send the features as one array, or " +
+				"leave fields out"},
+	} {
+		for _, n := range []int{c.most, c.most - 1} {
+			c.limit(&c.spec.Limits, n)
+			d := newDecoder(t, c.spec)
+			m, err := d.Decode(c.msg, nil)
+			if n == c.most {
+				if err != nil || m.Rows() == 0 {
+					t.Errorf("%s at the limit of %d: %v", c.name, n, err)
+				}
+				continue
+			}
+			checkError(t, c.name, err, c.want)
+			if e, ok := err.(*Error); !ok || e.Code != c.code {
+				t.Errorf("%s: %v, want code %s", c.name, err, c.code)
+			}
+		}
+	}
+}

@@ -12,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/embedd/embedd/arrowio"
 )
 
 func csvFile(t *testing.T, name, content string) string {
@@ -317,5 +320,43 @@ func TestCSVWideHeader(t *testing.T) {
 		if _, err := NewReader(strings.NewReader(text), "rows"); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
 			t.Errorf("%.10q: %v", text, err)
 		}
+	}
+}
+
+// TestTextOfCSV: a value of each type has one form in CSV.
+func TestTextOfCSV(t *testing.T) {
+	b := arrow.BinaryTypes
+	rec := columns(t, arrow.PrimitiveTypes.Float32, `[0.1,null,1e30]`, arrow.PrimitiveTypes.Float64, `[0.1,1e-7,-3]`,
+		b.String, `["a","b\"c","d,e"]`, b.LargeString, `["f","",null]`,
+		&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: b.String}, `["g","h","g"]`,
+		arrow.FixedWidthTypes.Boolean, `[true,false,null]`, arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Int8),
+		`[[1,2],null,[3,null]]`, arrow.ListOf(arrow.PrimitiveTypes.Float32), `[null,[0.5],[1]]`)
+	for name, tab := range map[string]string{"a.csv": ",", "a.tsv": "\t"} {
+		path := filepath.Join(t.TempDir(), name)
+		write(t, path, rec, 3)
+		got, err := os.ReadFile(path)
+		want := "c0|c1|c2|c3|c4|c5|c6_0|c6_1|c7_0\n0.1|0.1|a|f|g|true|1|2|\n|1e-07|\"b\"\"c\"||h|false|||0.5\n" +
+			"1e+30|-3|d,e||g||3||1\n"
+		if want = strings.ReplaceAll(want, "|", tab); tab == "," {
+			want = strings.ReplaceAll(want, "d,e", `"d,e"`)
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, want %q, %v", name, got, want, err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "empty.csv")
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := arrowio.FromRecords(rec.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteMessage(msg); err != nil || w.Close() != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "c0,c1,c2,c3,c4,c5,c6_0,c6_1\n" {
+		t.Errorf("without rows: %q, %v", got, err)
 	}
 }

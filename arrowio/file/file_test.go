@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -811,5 +812,328 @@ func TestHugeJSON(t *testing.T) {
 	_, err := Open(path)
 	if err == nil || !strings.Contains(err.Error(), "JSON is read whole, and the limit is 2147483647 bytes") {
 		t.Errorf("a file of 8 GiB: %v", err)
+	}
+}
+
+// gzipped is a text as gzip.
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestRefusedFiles: the error of a file that cannot be read says what is wrong, where, and what to do.
+func TestRefusedFiles(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		how        Options
+		want       string
+	}{
+		{"a.csv.gz", gzipped(t, gzipped(t, "a,b\n1,2\n")), Options{},
+			": it was compressed twice: unpack it once (gunzip)"},
+		{"a.csv.gz", gzipped(t, ""), Options{}, " is empty: the first line names the columns"},
+		{"a.csv.gz", gzipped(t, "a,b\n1,2\n")[:20], Options{},
+			": the gzip data ends early: the file was cut off; copy it again"},
+		{"a.csv.gz", gzipped(t, "<html>"), Options{},
+			": the content is HTML or XML, such as a page to log in: download the file itself, or save the table as " +
+				"CSV"},
+		{"a.csv.gz", "a,b\n1,2\n", Options{}, ": the content is not gzip: name it .csv if it is plain text"},
+		{"a.csv", "sep=;\r\na;b\n1;2\n", Options{}, `: line 1 is "sep=;", which Excel alone reads: remove it`},
+		{"a.csv", "a,b\r1,2\r", Options{},
+			": its lines end with a carriage return alone: write line feeds (tr '\\r' '\\n')"},
+		{"a.csv", "a,b\n", Options{Delimiter: ';', Decimal: ';'},
+			": the delimiter is a semicolon, which cannot be the decimal mark too: set --delimiter"},
+		{"a.csv", "a;b\tc\n", Options{}, ": line 1 could be delimited by a semicolon or a tab: set --delimiter"},
+		{"a.csv", "a|b;c\n", Options{}, ": line 1 could be delimited by | or a semicolon: set --delimiter"},
+		{"a.csv", "a,b,\n1,2,3\n", Options{},
+			": line 1: column 3, the last, has no name: name it, or delete the delimiter at the end of each line"},
+		{"a.csv", ",b\n1,2\n", Options{},
+			": line 1: column 1 has no name: name it, or leave a row number out (pandas: to_csv(..., index=False))"},
+		{"a.csv", "a,,c\n1,2,3\n", Options{},
+			": line 1: column 2 has no name: name it, or leave a row number out (pandas: to_csv(..., index=False))"},
+		{"a.csv", "a,b,a\n1,2,3\n", Options{},
+			`: line 1: columns 1 and 3 are both named "a": rename one, or use --no-header if the line is a row`},
+		{"a.csv", "a,1.5\n1,2\n", Options{},
+			": line 1 holds 1.5, so it seems to be a row: write the names of the columns before it, or use " +
+				"--no-header, which names them x0, x1 and so on"},
+		{"a.csv", "a;1,5\n1;2\n", Options{Decimal: ','},
+			": the delimiter is a comma, which cannot be the decimal mark too: set --delimiter"},
+		{"a.csv", "#a,b\n1,2,3\n", Options{},
+			": line 1 begins with #, and the other lines have another number of fields: remove comments"},
+		{"a.csv", "a\n1,2\n", Options{},
+			": line 2 has more fields than line 1, which has one: delete lines before the names of the columns, or " +
+				"quote a field that holds a comma"},
+		{"a.csv", "a\n1;2\n3,4\n", Options{},
+			": line 3 has more fields than line 1, which has one: delete lines before the names of the columns, or " +
+				"quote a field that holds a comma"},
+		{"a.csv", "a,b\n1,2\n3\n", Options{},
+			": line 3 has another number of fields than the 2 of the header: correct the line, or quote a field that " +
+				"holds a comma"},
+		{"a.csv", "a;b\n1;2;3\n", Options{},
+			": line 2 has another number of fields than the 2 of the header: correct the line, or quote a field that " +
+				"holds a semicolon"},
+		{"a.csv", "a|b\n1\n", Options{},
+			": line 2 has another number of fields than the 2 of the header: correct the line, or quote a field that " +
+				"holds |"},
+		{"a.tsv", "a\tb\n1\n", Options{},
+			": line 2 has another number of fields than the 2 of the header: correct the line, or quote a field that " +
+				"holds a tab"},
+		{"a.csv", "a,b\n1,\"x\"y\"\n", Options{},
+			`: line 2, column 5: extraneous or missing " in quoted-field: a quote inside a quoted field is written ` +
+				`twice`},
+		{"a.csv", "a,b\ntrue,1\nfalse,2\n", Options{Missing: []string{"false"}},
+			`: column "a" has "true" and "false", and --missing false makes the second a missing value: leave the ` +
+				`word out of --missing`},
+		{"a.csv", "", Options{}, " is empty: write the names of the columns in its first line, and rows after it"},
+		{"a.csv", "\n", Options{}, " is empty: the first line names the columns"},
+		{"a.csv", "\xff\xfea\x00", Options{},
+			": the content is UTF-16: write it as UTF-8 (iconv -f UTF-16 -t UTF-8)"},
+		{"a.csv", "a\xf6,b\n1,2\n", Options{},
+			": line 1 is not UTF-8: write the file as UTF-8 (iconv -f LATIN1 -t UTF-8, if that is its encoding)"},
+		{"a.csv", "PK\x03\x04", Options{},
+			": the content is a ZIP archive, as XLSX is: unpack it, or save the sheet as CSV"},
+		{"a.csv", " <!doctype html>", Options{},
+			": the content is HTML or XML, such as a page to log in: download the file itself, or save the table as " +
+				"CSV"},
+		{"a.csv", "<?xml version", Options{},
+			": the content is HTML or XML, such as a page to log in: download the file itself, or save the table as " +
+				"CSV"},
+		{"a.csv", "version https://git-lfs.github.com", Options{},
+			": the content is a pointer of Git LFS, not the file: get it with git lfs pull"},
+		{"a.csv", `[{"a":1}]`, Options{}, ": the content is JSON: name it .json, or .ndjson with an object a line"},
+		{"a.csv", "{\"a\":1}\n", Options{}, ": the content is JSON: name it .json, or .ndjson with an object a line"},
+		{"a.csv", "PAR1", Options{}, ": the content is Parquet: name it .parquet"},
+		{"a.csv", "ARROW1", Options{}, ": the content is an Arrow IPC file: name it .arrow"},
+		{"a.csv", "\xff\xff\xff\xff", Options{}, ": the content is an Arrow IPC stream: name it .arrows"},
+		{"a.parquet", "PAR1", Options{}, ": a file of 4 bytes is not a Parquet file"},
+		{"a.parquet", "PAR1\x01\x00\x00\x00PAR1", Options{},
+			": the Parquet footer declares 1 bytes, and the file has 12: the file was cut off or not closed by its writer"},
+		{"a.parquet", "\x1f\x8b", Options{},
+			": the content is gzip: name it .csv.gz if it holds CSV, else unpack it"},
+		{"a.parquet", "a,b,c and more\n", Options{},
+			`: the content is not the format of its name; it begins with "a,b,c and mo": --input-format says which it ` +
+				`is`},
+		{"a.xlsx", "PK", Options{}, ": its suffix is that of no format: save the sheet as CSV"},
+		{"a.ods", "", Options{}, ": its suffix is that of no format: save the sheet as CSV"},
+		{"a.numbers", "", Options{}, ": its suffix is that of no format: save the sheet as CSV"},
+		{"a.xls", "", Options{}, ": its suffix is that of no format: save the sheet as CSV"},
+		{"a.csv.zip", "", Options{},
+			": its suffix is that of no format: unpack it first (of compressed files, only .csv.gz and .tsv.gz are " +
+				"read)"},
+		{"a.7z", "", Options{},
+			": its suffix is that of no format: unpack it first (of compressed files, only .csv.gz and .tsv.gz are " +
+				"read)"},
+		{"a.npy", "", Options{}, ": its suffix is that of no format: write the rows as .parquet, .arrow or .csv"},
+		{"a.sas7bdat", "", Options{},
+			": its suffix is that of no format: write the rows as .parquet, .arrow or .csv"},
+		{"a", "", Options{},
+			": its suffix is that of no format: if it has rows, --input-format says how they are written: csv, tsv, " +
+				"json, ndjson, parquet, arrow, arrows"},
+		{"a.csv", "a\n", Options{Format: "excel"},
+			`: there is no format "excel": use csv, tsv, json, ndjson, parquet, arrow, arrows`},
+		{"a.arrow", "ARROW1\x00\x00", Options{},
+			": the footer is missing or malformed: the Arrow file was cut off or not closed by its writer"},
+		{"a.arrow", "ARROW1\x00\x00abcdefghARROW1", Options{},
+			": the footer is missing or malformed: the Arrow file was cut off or not closed by its writer"},
+		{"a.arrows", "abcdefgh", Options{},
+			": this is not an Arrow IPC stream (or one that was written before Arrow 0.15): write it again, for " +
+				"example with pyarrow.ipc.new_stream"},
+		{"a.arrows", "\xff\xff\xff\xff\x10", Options{}, ": the stream ends in the middle of a frame: it was cut off"},
+		{"a.arrows", "\xff\xff\xff\xff\x10\x00\x00\x00abc", Options{},
+			": the stream ends in the middle of a frame: it was cut off"},
+		{"a.arrows", "\xff\xff\xff\xff\x00\x00\x00\x00", Options{},
+			" is empty: an Arrow IPC stream begins with a schema"},
+		{"a.arrows", "\xff\xff\xff\xff\x01\x00\x00\x10", Options{},
+			": a frame declares that its metadata has 268435457 bytes; the limit is 268435456"},
+		{"a.json", "[{\"a\":1},", Options{},
+			": the JSON ends early, after 9 bytes; send an object of fields, or set input.format to the format of the " +
+				"messages"},
+		{"a.ndjson", "{\"a\":1}\n{\"a\":\n", Options{}, ": row 2: the JSON ends early, after 14 bytes"},
+	} {
+		path := csvFile(t, c.name, c.text)
+		r, err := c.how.Open(path)
+		if err == nil {
+			r.Close()
+			t.Errorf("%s of %q is read", c.name, c.text)
+			continue
+		}
+		if got, isNamed := strings.CutPrefix(err.Error(), path); !isNamed || got != c.want {
+			t.Errorf("%s of %q: %s, want %s", c.name, c.text, got, c.want)
+		}
+	}
+}
+
+// TestFormatsOfOtherNames: a file of another name is read in the format that is named, with or without compression.
+func TestFormatsOfOtherNames(t *testing.T) {
+	for _, text := range []string{"a,b\n1,2\n", gzipped(t, "a,b\n1,2\n")} {
+		r, err := Options{Format: "csv"}.Open(csvFile(t, "rows.dat", text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows, _ := read(t, r); len(rows) != 1 || rows[0][1] != "2" {
+			t.Errorf("rows %q", rows)
+		}
+		r.Close()
+		for name, format := range map[string]string{"rows.csv": "", "rows": "csv", "standard input": ""} {
+			r, err := Options{Format: format}.NewReader(strings.NewReader(text), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rows, _ := read(t, r); len(rows) != 1 || rows[0][0] != "1" || r.Indexes() != nil {
+				t.Errorf("%s: rows %q", name, rows)
+			}
+			r.Close()
+		}
+	}
+	tabs, err := Options{Format: "tsv"}.Open(csvFile(t, "rows.dat", "a b\t c,d\n1\t2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tabs.Close()
+	if s := tabs.Schema(); s.NumFields() != 2 || s.Field(0).Name != "a b" || s.Field(1).Name != "c,d" {
+		t.Errorf("%v", s)
+	}
+	bare, err := Options{NoHeader: true}.Open(csvFile(t, "a.csv", "1,x\n2,y\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bare.Close()
+	rows, _ := read(t, bare)
+	if len(rows) != 2 || rows[0][1] != "x" || bare.Schema().Field(1).Name != "x1" || bare.Rows() != 2 {
+		t.Errorf("without a header: %v, %q", bare.Schema(), rows)
+	}
+}
+
+// TestIndexesOfAFile: the metadata that pandas writes names the columns of the index.
+func TestIndexesOfAFile(t *testing.T) {
+	rec := columns(t, arrow.PrimitiveTypes.Int8, `[1]`, arrow.PrimitiveTypes.Int8, `[2]`)
+	meta := arrow.NewMetadata([]string{"pandas"}, []string{`{"index_columns":["c1"]}`})
+	path := filepath.Join(t.TempDir(), "a.arrow")
+	write(t, path, array.NewRecord(arrow.NewSchema(rec.Schema().Fields(), &meta), rec.Columns(), 1), 1)
+	if got := opened(t, path).Indexes(); len(got) != 1 || got[0] != "c1" {
+		t.Errorf("indexes %q", got)
+	}
+}
+
+// TestRecognisedFormats: the format of content is that of its first bytes, and text is CSV unless it begins as JSON.
+func TestRecognisedFormats(t *testing.T) {
+	for head, want := range map[string]formatName{"ARROW1": arrowFile, "PAR1": parquetFormat,
+		"\xff\xff\xff\xff": arrowStream, "\x1f\x8b": csvGzip,
+		"a,b": csvFormat, `"",a`: csvFormat, `["",a`: csvFormat, `{},"a"`: csvFormat, "{": csvFormat,
+		"[{": jsonFormat, " [ {": jsonFormat, "[\n{": jsonFormat, `{"a`: linesFormat, ` { "a`: linesFormat,
+		"{\n\"a":         jsonFormat,
+		`{"columns":["a`: jsonFormat, `{ "index" : [`: jsonFormat, `{"data":[ [`: jsonFormat, `{"columns":[1`: linesFormat,
+		"{\"columns\":[\"a\"]}\n{": linesFormat, "[1": csvFormat, "[[": csvFormat} {
+		if got, found := recognise([]byte(head)); got != want || !found {
+			t.Errorf("%q is format %d, %v, want %d", head, got, found, want)
+		}
+	}
+	for _, head := range []string{"", "a\x00b"} {
+		if got, found := recognise([]byte(head)); found {
+			t.Errorf("%q is format %d", head, got)
+		}
+	}
+	for path, want := range map[string]formatName{"a.csv": csvFormat, "A.CSV.GZ": csvGzip, "a.tsv": csvFormat,
+		"a.tsv.gz": csvGzip, "a.parquet": parquetFormat, "a.arrow": arrowFile, "a.feather": arrowFile,
+		"a.arrows": arrowStream, "a.json": jsonFormat, "a.ndjson": linesFormat, "a.jsonl": linesFormat} {
+		if got, err := formatOf(path); got != want || err != nil {
+			t.Errorf("%s is format %d, %v, want %d", path, got, err, want)
+		}
+	}
+	for _, name := range FormatNames() {
+		if _, err := (Options{Format: name}).formatOf("rows"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// columns is a record of columns c0, c1 ... of these types and values in JSON.
+func columns(t *testing.T, typed ...any) arrow.Record {
+	t.Helper()
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	for k := 0; k < len(typed); k += 2 {
+		values := strings.NewReader(typed[k+1].(string))
+		a, _, err := array.FromJSON(memory.DefaultAllocator, typed[k].(arrow.DataType), values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields = append(fields, arrow.Field{Name: "c" + string(rune('0'+k/2)), Type: a.DataType(), Nullable: true})
+		arrays = append(arrays, a)
+	}
+	return array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(arrays[0].Len()))
+}
+
+// TestWritersRefuse: what a format has no place for is an error that names the file and the column.
+func TestWritersRefuse(t *testing.T) {
+	one := columns(t, arrow.PrimitiveTypes.Int8, `[1]`)
+	twice := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "a_0", Type: one.Column(0).DataType()},
+		{Name: "a_0", Type: one.Column(0).DataType()}}, nil), []arrow.Array{one.Column(0), one.Column(0)}, 1)
+	month := columns(t, arrow.FixedWidthTypes.MonthInterval, `[{"months":3}]`)
+	lists := columns(t, arrow.ListOf(arrow.PrimitiveTypes.Int8), `[null,[1,2],null,[1]]`)
+	for _, c := range []struct {
+		name  string
+		batch []arrow.Record
+		want  string
+	}{
+		{"a.csv", nil, ""}, {"a.parquet", nil, "nothing was written, not even a schema"},
+		{"a.arrow", nil, "nothing was written, not even a schema"},
+		{"a.arrows", nil, "nothing was written, not even a schema"},
+		{"a.csv", []arrow.Record{one, month}, "the schema changes between batches: one file holds one schema"},
+		{"a.parquet", []arrow.Record{one, month}, "the schema changes between batches: one file holds one schema"},
+		{"a.arrow", []arrow.Record{one, month}, "the schema changes between batches: one file holds one schema"},
+		{"a.arrows", []arrow.Record{one, month}, "the schema changes between batches: one file holds one schema"},
+		{"a.parquet", []arrow.Record{month}, `column "c0" of type month_interval cannot be written to Parquet: leave it ` +
+			"out with --keep, or write .arrow"},
+		{"a.parquet", []arrow.Record{twice}, `two columns are named "a_0", which Parquet does not allow: give the output ` +
+			"another name with --column, or keep fewer columns"},
+		{"a.csv", []arrow.Record{twice}, `two columns would be named "a_0": give the output another name with --column, or ` +
+			"keep fewer columns"},
+		{"a.csv", []arrow.Record{lists}, `row 3: list column "c0" has 1 elements, the first row had 2: CSV needs one ` +
+			"length; write .parquet or .arrow"},
+	} {
+		path := filepath.Join(t.TempDir(), c.name)
+		w, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rec := range c.batch {
+			if err = w.Write(rec); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = w.Close()
+		}
+		w.Discard()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != path+": "+c.want) {
+			t.Errorf("%s of %d records: %v, want %q", c.name, len(c.batch), err, c.want)
+		}
+	}
+	const suffixes = ": the suffix says the format of the output: use .csv, .csv.gz, .tsv, .parquet, .arrow (IPC file), " +
+		".arrows (IPC stream), or - for an IPC stream"
+	for _, name := range []string{"a.json", "a.ndjson", "a.jsonl", "a.txt"} {
+		if _, err := Create(name); err == nil || err.Error() != name+suffixes {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	dir := t.TempDir()
+	for path, want := range map[string]string{dir: " is a directory: name a file in it",
+		filepath.Join(dir, "b", "a.csv"): " cannot be created: there is no directory " + filepath.Join(dir, "b") +
+			": make it, or name another file"} {
+		if _, err := CreateWhole(path); err == nil || err.Error() != path+want {
+			t.Errorf("%v, want %s", err, path+want)
+		}
+	}
+	if err := NewWriter(io.Discard, "out").WriteMessage([]byte("no message")); err == nil ||
+		err.Error() != "out: a message without a schema cannot be written" {
+		t.Errorf("%v", err)
 	}
 }

@@ -392,3 +392,81 @@ func TestRowsOfABatch(t *testing.T) {
 		}
 	}
 }
+
+// TestTypesOfParquet: a value of each type comes back from Parquet, as the type that Parquet has for it.
+func TestTypesOfParquet(t *testing.T) {
+	p, f, b := arrow.PrimitiveTypes, arrow.FixedWidthTypes, arrow.BinaryTypes
+	dictionary := &arrow.DictionaryType{IndexType: p.Int8, ValueType: b.String}
+	for _, c := range []struct {
+		typ          arrow.DataType
+		values, want string
+		is           string // type that is read
+	}{
+		{arrow.Null, `[null,null]`, "(null) (null)", "utf8"}, {f.Boolean, `[true,false]`, "true false", "bool"},
+		{p.Int8, `[-128,127]`, "-128 127", "int8"}, {p.Int16, `[-32768,32767]`, "-32768 32767", "int16"},
+		{p.Int32, `[-2147483648,2147483647]`, "-2147483648 2147483647", "int32"},
+		{p.Int64, `[-4611686018427387904,1]`, "-4611686018427387904 1", "int64"}, {p.Uint8, `[0,255]`, "0 255", "uint8"},
+		{p.Uint16, `[0,65535]`, "0 65535", "uint16"}, {p.Uint32, `[0,4294967295]`, "0 4294967295", "uint32"},
+		{p.Uint64, `[0,9223372036854775808]`, "0 9223372036854775808", "uint64"},
+		{p.Float32, `[0.1,-3]`, "0.1 -3", "float32"}, {p.Float64, `[0.1,null]`, "0.1 (null)", "float64"},
+		{f.Float16, `[0.5,-2]`, "0.5 -2", "float32"}, {b.String, `["a",""]`, "a ", "utf8"},
+		{b.LargeString, `["a","b"]`, "a b", "utf8"}, {b.StringView, `["a","a text of many bytes"]`, "a a text of many bytes",
+			"utf8"},
+		{b.Binary, `["AQI=","Aw=="]`, "AQI= Aw==", "binary"}, {b.LargeBinary, `["AQI=","Aw=="]`, "AQI= Aw==", "binary"},
+		{b.BinaryView, `["AQI=","Aw=="]`, "AQI= Aw==", "binary"},
+		{&arrow.FixedSizeBinaryType{ByteWidth: 2}, `["AQI=","AwQ="]`, "AQI= AwQ=", "fixed_size_binary[2]"},
+		{f.Date32, `["2024-05-01","1969-12-31"]`, "2024-05-01 1969-12-31", "date32"},
+		{f.Date64, `["2024-05-01","1969-12-31"]`, "2024-05-01 1969-12-31", "date32"},
+		{f.Time32s, `["01:02:03","00:00:00"]`, "01:02:03.000 00:00:00.000", "time32[ms]"},
+		{f.Time32ms, `["01:02:03.004","00:00:00"]`, "01:02:03.004 00:00:00.000", "time32[ms]"},
+		{f.Time64us, `["01:02:03.000004","00:00:00"]`, "01:02:03.000004 00:00:00.000000", "time64[us]"},
+		{f.Time64ns, `["01:02:03.000000004","00:00:00"]`, "01:02:03.000000004 00:00:00.000000000", "time64[ns]"},
+		{f.Timestamp_s, `["2024-05-01 01:02:03","1969-12-31 00:00:00"]`, "2024-05-01 01:02:03Z 1969-12-31 00:00:00Z",
+			"timestamp[ms, tz=UTC]"},
+		{f.Timestamp_ms, `["2024-05-01 01:02:03.004",null]`, "2024-05-01 01:02:03.004Z (null)", "timestamp[ms, tz=UTC]"},
+		{f.Timestamp_us, `["2024-05-01 01:02:03.000004",null]`, "2024-05-01 01:02:03.000004Z (null)",
+			"timestamp[us, tz=UTC]"},
+		{&arrow.TimestampType{Unit: arrow.Nanosecond}, `["2024-05-01 01:02:03.000000004",null]`,
+			"2024-05-01 01:02:03.000000004Z (null)", "timestamp[ns]"},
+		{f.Duration_s, `["3s","4s"]`, "3 4", "int64"},
+		{&arrow.Decimal128Type{Precision: 38, Scale: 2}, `["73786976294838206464.25","-0.5"]`,
+			"73786976294838206464.25 -0.5", "decimal(38, 2)"},
+		{dictionary, `["a","b"]`, "a b", "utf8"}, {arrow.ListOf(p.Int8), `[[1,null],[]]`, "[1,null] []", "list"},
+		{arrow.LargeListOf(p.Int8), `[[1,2],null]`, "[1,2] (null)", "list"},
+		{arrow.FixedSizeListOf(2, p.Float32), `[[1,2],null]`, "[1,2] (null)", "list"},
+		{arrow.ListOf(dictionary), `[["a","b"],["b"]]`, `["a","b"] ["b"]`, "list"},
+	} {
+		path := filepath.Join(t.TempDir(), "types.parquet")
+		write(t, path, columns(t, c.typ, c.values), 2)
+		r := opened(t, path)
+		rows, _ := read(t, r)
+		if len(rows) != 2 {
+			t.Errorf("%s: rows %q", c.typ, rows)
+			continue
+		}
+		is := r.Schema().Field(0).Type.String()
+		if strings.HasPrefix(is, "list") {
+			is = "list"
+		}
+		if got := rows[0][0] + " " + rows[1][0]; got != c.want || is != c.is || r.Schema().NumFields() != 1 {
+			t.Errorf("%s: %q as %s, want %q as %s", c.typ, got, is, c.want, c.is)
+		}
+	}
+}
+
+// TestConvertedTypes: columns of files from before 2019 have the types that their annotation says.
+func TestConvertedTypes(t *testing.T) {
+	for c, want := range map[deprecated.ConvertedType]string{deprecated.UTF8: "utf8", deprecated.Enum: "utf8",
+		deprecated.Json: "utf8", deprecated.Date: "date32", deprecated.TimestampMillis: "timestamp[ms, tz=UTC]",
+		deprecated.TimestampMicros: "timestamp[us, tz=UTC]", deprecated.Int8: "int8", deprecated.Int16: "int16",
+		deprecated.Int32: "int32", deprecated.Int64: "int64", deprecated.Uint8: "uint8", deprecated.Uint16: "uint16",
+		deprecated.Uint32: "uint32", deprecated.Uint64: "uint64", deprecated.Map: "", deprecated.Interval: ""} {
+		got := ""
+		if typ := convertedType(c); typ != nil {
+			got = typ.String()
+		}
+		if got != want {
+			t.Errorf("%v is %q, want %q", c, got, want)
+		}
+	}
+}

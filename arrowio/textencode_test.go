@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -93,109 +90,6 @@ func TestOutputsOfText(t *testing.T) {
 			checkError(t, fmt.Sprintf("%s of %q without %v", c.out, c.msg, drop), fmt.Errorf("%s", got), c.want[k])
 		}
 	}
-}
-
-// TestFieldsOfAMessage: what the columns of a message hold, in the words of users.
-func TestFieldsOfAMessage(t *testing.T) {
-	b := arrow.BinaryTypes
-	columns := []any{"a", from(t, i32, `[1,null]`), "b", from(t, arrow.ListOf(f32), `[[1],[2]]`), "c",
-		from(t, b.LargeString, `["x",null]`), "d",
-		from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["x","y"]`),
-		"e", from(t, b.Binary, `["AA==",null]`), "f", from(t, arrow.ListOf(str), `[["x"],null]`), "g",
-		from(t, arrow.StructOf(arrow.Field{Name: "s", Type: i32, Nullable: true}), `[{"s":1},null]`), "h",
-		from(t, arrow.FixedWidthTypes.Date32, `["2024-05-01",null]`), "i", from(t, arrow.Null, `[null,null]`), "j",
-		from(t, str, `[null,null]`), "k", from(t, &arrow.FixedSizeBinaryType{ByteWidth: 1}, `["AA==",null]`), "l",
-		from(t, arrow.FixedWidthTypes.Boolean, `[true,null]`), "m", from(t, b.StringView, `["x","y"]`)}
-	m := decode(t, newDecoder(t, Spec{Features: []string{"a", "b"}, Label: "m", Key: "c"}), message(t, columns...))
-	var got []string
-	for _, f := range m.Fields() {
-		got = append(got, fmt.Sprintf("%s:%s", f.Name, f.Holds))
-		if f.Feature != (f.Name == "a" || f.Name == "b") || f.Empty != (f.Name == "i" || f.Name == "j") {
-			t.Errorf("%+v", f)
-		}
-	}
-	if want := "a:number b:list of numbers c:text d:text e:binary f:list g:nested h:date i:null j:text k:binary " +
-		"l:number m:text"; strings.Join(got, " ") != want {
-		t.Errorf("%s, want %s", strings.Join(got, " "), want)
-	}
-	if m.LabelKind() != "text" || m.KeyKind() != "text" {
-		t.Errorf("the label is %s, the key %s", m.LabelKind(), m.KeyKind())
-	}
-	for label, want := range map[string]string{"a": "integers", "l": "booleans", "i": "", "none": "", "": ""} {
-		m := decode(t, newDecoder(t, Spec{Label: label}), message(t, columns...))
-		if got := m.LabelKind(); got != want || m.KeyKind() != "" {
-			t.Errorf("the label %q is %q, want %q", label, got, want)
-		}
-	}
-}
-
-// TestRefusedOutputs: an output that does not fit its message is refused, with what differs.
-func TestRefusedOutputs(t *testing.T) {
-	x := from(t, f32, `[1,2]`)
-	schema, recs := records(t, message(t, "x", x))
-	two, err := FromRecords(schema, recs[0], recs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := newDecoder(t, Spec{})
-	one, m := decode(t, d, message(t, "x", x)), decode(t, d, two)
-	named := decode(t, d, message(t, "embedding", x, "x", x))
-	twice := decode(t, d, message(t, "x", x, "x", x))
-	text := decode(t, newDecoder(t, Spec{Format: wire.FormatCSV}), []byte("x,y_1\n1,2\n3,4\n"))
-	y := [][]float32{{1, 2}, {3, 4}}
-	all := Output{Keep: []string{"all"}}
-	for _, c := range []struct {
-		name string
-		out  Output
-		r    Reduced
-		want string
-	}{
-		{"fits", all, Reduced{m, 1, y, nil}, ""},
-		{"no dimension", all, Reduced{m, 0, y, nil}, "0 dimensions, 2 results and 0 lists of dropped rows for 2 batches"},
-		{"dimensions", all, Reduced{m, 65537, y, nil},
-			"65537 dimensions, 2 results and 0 lists of dropped rows for 2 batches"},
-		{"one result", all, Reduced{m, 1, y[:1], nil},
-			"1 dimensions, 1 results and 0 lists of dropped rows for 2 batches"},
-		{"one list", all, Reduced{m, 1, y, [][]int{{0}}},
-			"1 dimensions, 2 results and 1 lists of dropped rows for 2 batches"},
-		{"short result", all, Reduced{m, 1, [][]float32{{1, 2}, {3}}, nil},
-			"batch 1 has 2 rows and a result of 1 numbers for 1 dimensions"},
-		{"row twice", all, Reduced{m, 1, y, [][]int{nil, {1, 1}}},
-			"row 1 after row 1 in a batch of 2; list rows in ascending order, each once"},
-		{"row beyond", all, Reduced{m, 1, y, [][]int{{2}, nil}},
-			"row 2 after row -1 in a batch of 2; list rows in ascending order, each once"},
-		{"row before", all, Reduced{m, 1, y, [][]int{{-1}, nil}},
-			"row -1 after row -1 in a batch of 2; list rows in ascending order, each once"},
-		{"name of the output", all, Reduced{named, 1, y[:1], nil},
-			`column "embedding": a kept column has the name of the output column; rename it, set another ` +
-				`output.column, or do not keep it`},
-		{"name as text", Output{Keep: []string{"all"}, Format: "json"}, Reduced{named, 1, y[:1], nil},
-			`column "embedding": a kept column has the name of the output column; rename it, set another ` +
-				`output.column, or do not keep it`},
-		{"two of a name", Output{Keep: []string{"all"}, Format: "json"}, Reduced{twice, 1, y[:1], nil},
-			`column "x": two columns have this name, which text cannot tell apart; rename one, or do not ` +
-				`keep it`},
-		{"name of a dimension", Output{Column: "y", Format: "csv"}, Reduced{text, 2, [][]float32{{1, 2, 3, 4}}, nil},
-			`column "y_1": a kept column has the name of the output column; rename it, set another ` +
-				`output.column, or do not keep it`},
-	} {
-		_, err := newEncoder(t, c.out).Encode(c.r, nil)
-		checkError(t, c.name, err, c.want)
-	}
-	e := newEncoder(t, Output{})
-	_, err = e.Rejected(m, [][]int{{0}}, nil)
-	checkError(t, "rows of one batch", err, "rows for 1 batches, and the message has 2")
-	_, err = e.Rejected(m, [][]int{{0}, {2}}, nil)
-	checkError(t, "a row beyond", err, "row 2 after row -1 in a batch of 2; list rows in ascending order, each once")
-	_, err = e.Record(Reduced{m, 1, y, nil}, nil)
-	checkError(t, "a record of two batches", err,
-		"a message of 2 batches is not one record; encode it, or give records one by one")
-	if rec, err := e.Record(Reduced{one, 1, y[:1], [][]int{{0}}}, nil); err != nil || rec.NumRows() != 1 ||
-		rec.Column(1).(*array.FixedSizeList).ListValues().(*array.Float32).Value(0) != 2 {
-		t.Errorf("a record without its first row: %v, %v", rec, err)
-	}
-	_, err = Arrow(decode(t, newDecoder(t, Spec{Features: []string{"x"}, Format: wire.FormatCSV}), []byte("x\n1\ny\n")))
-	checkError(t, "a row that cannot be read", err, `row 2: "y" is no number`)
 }
 
 // TestPartsOfText: a part has the names of the columns and as many rows as the limit has room for; all parts together
