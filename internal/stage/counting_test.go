@@ -1,12 +1,14 @@
 package stage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/trainer"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
@@ -476,5 +479,165 @@ func TestRefitWhileTheStoreFails(t *testing.T) {
 		if tries != 2 || s.Status().Rows != 60 || (s.Live() != nil) == standby {
 			t.Errorf("standby %v: %d attempts, %+v", standby, tries, s.Status())
 		}
+	}
+}
+
+// lockedLog is a log that is read while it is written.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestKeptMessages: messages are kept up to an eighth of the window's memory while the schema is not known, what
+// follows them in the order that it came, and times that labels have reached once.
+func TestKeptMessages(t *testing.T) {
+	t.Parallel()
+	log := &lockedLog{}
+	s := countingStage(t, func(c *spec.Config) {
+		c.Logger, c.Training.Window.Bytes = logTo(log), 8*3000
+		c.Training.Every.Rows, c.Training.Every.Period = 10_000, 0
+	})
+	l := s.learner
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keepReached(time.Unix(1, 0)) {
+		t.Error("a time is kept without rows")
+	}
+	msg := tabular(t, clouds(rand.New(rand.NewPCG(69, 70)), 20, 2), "a", "b")
+	m, err := s.Decode(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for n := 1; n <= 40; n++ {
+		before := l.bytes
+		l.keep(m, spec.Position{Seq: uint64(n)}, 20)
+		if room := before <= trainer.QueueBytes(8*3000) || n == 1; room {
+			kept++
+		}
+		if c := l.counting; len(c.kept) != kept || c.rows != 20*kept || l.dropped != 20*(n-kept) {
+			t.Fatalf("message %d: %d are kept of %d rows, %d dropped, want %d", n, len(c.kept), c.rows, l.dropped, kept)
+		}
+	}
+	if kept == 40 || kept < 2 || !strings.Contains(log.String(), "rows are not learned because they arrive faster") {
+		t.Errorf("%d of 40 messages are kept, the log has %q", kept, log.String())
+	}
+	if l.keepLabels(m, spec.Position{Seq: 41}) {
+		t.Error("labels are kept beyond the memory")
+	}
+	l.bytes = 0
+	if !l.keepLabels(m, spec.Position{Seq: 42}) || l.counting.labels != 20 || !l.counting.kept[kept].labels ||
+		l.bytes != int64(len(l.counting.kept[kept].data)) {
+		t.Errorf("%d labels are kept", l.counting.labels)
+	}
+	for _, at := range []int64{5, 9} {
+		if !l.keepReached(time.Unix(at, 0)) || len(l.counting.kept) != kept+2 ||
+			!l.counting.kept[kept+1].reached.Equal(time.Unix(at, 0)) {
+			t.Errorf("after %d s: %+v", at, l.counting.kept[kept+1])
+		}
+	}
+}
+
+// TestTrainableCandidates: a schema can be fixed early if a model could be fitted: on two rows without labels, on four
+// if labels come later, else on two classes of two rows.
+func TestTrainableCandidates(t *testing.T) {
+	t.Parallel()
+	two := map[string]int{"a": 2, "b": 2}
+	for _, c := range []struct {
+		label   string
+		late    bool
+		rows    int
+		classes map[string]int
+		want    bool
+	}{
+		{"", false, 1, nil, false}, {"", false, 2, nil, true}, {"l", true, 3, two, false}, {"l", true, 4, nil, true},
+		{"l", false, 3, nil, false}, {"l", false, 4, nil, true}, {"l", false, 3, two, true},
+		{"l", false, 9, map[string]int{"a": 9, "b": 1}, false}, {"l", false, 9, map[string]int{"a": 9}, false},
+		{"l", false, 9, map[string]int{"a": 1, "b": 2, "c": 2}, true}, {"l", true, 4, map[string]int{"a": 9}, true},
+	} {
+		l := &learner{config: &spec.Config{Spec: arrowio.Spec{Label: c.label}}}
+		if c.late {
+			l.late = &lateLabels{}
+		}
+		if got := l.isTrainable(&contractCandidate{rows: c.rows, classes: c.classes}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestStatusOfCandidates: candidates are listed with their messages and rows, the leader first, at most eight, and the
+// hint says how many messages have the leading one once more than a tenth have not.
+func TestStatusOfCandidates(t *testing.T) {
+	t.Parallel()
+	var c candidates
+	if c.leader() != nil || c.hint() != "" || c.total() != 0 || c.status() != nil {
+		t.Error("no message has a candidate")
+	}
+	add := func(name string, seq uint64, messages int) {
+		k, err := arrowio.NewContract([]string{name}, "l", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range messages {
+			c.add(k, window.Position{Seq: seq}, time.Unix(int64(seq), 0), usableRows{rows: 3, unlabelled: 2,
+				labels: []string{"p", "q", "r"}}, 2)
+		}
+	}
+	add("a", 5, 9)
+	if add("b", 3, 1); c.hint() != "" {
+		t.Errorf("of one in ten: %q", c.hint())
+	}
+	if add("c", 4, 1); c.hint() != "messages have different features: 9 of 11 have the most frequent ones, 1 features: "+
+		"a; label l; send the same from each publisher, or set schema.features with sizes" {
+		t.Errorf("of two in eleven: %q", c.hint())
+	}
+	got := c.status()
+	if len(got) != 3 || got[0].Messages != 9 || got[0].Rows != 45 || got[0].First != 5 || got[1].First != 3 ||
+		got[2].First != 4 || got[2].Rows != 5 || len(c.leader().classes) != 2 || c.leader().classes["p"] != 9 ||
+		c.leader().unlabelled != 18 || c.leader().rows != 27 {
+		t.Errorf("%+v, leader %+v", got, c.leader())
+	}
+	for k := range 100 {
+		add(fmt.Sprint("x", k), uint64(10+k), 1)
+	}
+	if len(c.byID) != 64 || c.other != 39 || c.total() != 111 || len(c.status()) != 8 {
+		t.Errorf("%d candidates, %d other messages of %d, %d listed", len(c.byID), c.other, c.total(), len(c.status()))
+	}
+	text, err := c.marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := parseCandidates(text, arrowio.Spec{Features: []string{"*"}, Label: "l"})
+	if err != nil || len(back) != 8 || back[0].messages != 9 || back[0].rows != 27 || back[0].unlabelled != 18 ||
+		!back[0].since.Equal(time.Unix(5, 0)) || !back[0].newest.Equal(time.Unix(5, 0)) || back[0].first.Seq != 5 {
+		t.Errorf("%+v, %v", back, err)
+	}
+	for _, other := range []arrowio.Spec{{Features: []string{"*"}}, {Features: []string{"*"}, Label: "l", Key: "k"},
+		{Features: []string{"z"}, Label: "l"}} {
+		if back, err := parseCandidates(text, other); err != nil || len(back) != 0 {
+			t.Errorf("%+v accepts %+v, %v", other, back, err)
+		}
+	}
+	var merged candidates
+	one := back[0]
+	later := one
+	later.first, later.since, later.newest = window.Position{Seq: 2}, time.Unix(1, 0), time.Unix(99, 0)
+	merged.merge(one)
+	merged.merge(later)
+	if k := merged.leader(); k.messages != 18 || k.rows != 54 || k.unlabelled != 36 || k.first.Seq != 2 ||
+		!k.since.Equal(time.Unix(1, 0)) || !k.newest.Equal(time.Unix(99, 0)) {
+		t.Errorf("%+v", k)
 	}
 }

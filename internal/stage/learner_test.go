@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/trainer"
+	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
@@ -731,4 +733,58 @@ func TestStoresAgainWithoutRows(t *testing.T) {
 	}
 	works.Store(true)
 	await("no model is live", func() bool { return s.Live() != nil })
+}
+
+// TestFullQueue: rows beyond an eighth of the window's memory are not learned, and the first of them are logged.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	c := &spec.Config{Logger: logTo(&log)}
+	c.Training.Window.Bytes = 8 * 3 * (9*6 + rowOverhead + 3)
+	l := &learner{config: c, stage: &Stage{}, wake: make(chan struct{}, 1)}
+	l.stage.contract.Store(testContract(t))
+	event := func(rows, fixes int) *trainer.Event {
+		e := &trainer.Event{Fixes: make([]trainer.Fix, fixes)}
+		for range rows {
+			e.Rows = append(e.Rows, window.Row{Label: "ab", Source: "c"})
+		}
+		return e
+	}
+	for _, step := range []struct{ rows, fixes, queued, waiting, dropped int }{
+		{0, 0, 0, 0, 0}, {2, 0, 1, 2, 0}, {1, 0, 2, 3, 0}, {1, 0, 2, 3, 1}, {2, 3, 2, 3, 6},
+	} {
+		l.enqueue(event(step.rows, step.fixes))
+		if len(l.queue) != step.queued || l.waiting != step.waiting || l.dropped != step.dropped ||
+			l.bytes != int64(step.waiting*(9*6+rowOverhead+3)) {
+			t.Errorf("%+v: %d events of %d rows in %d bytes, %d dropped", step, len(l.queue), l.waiting, l.bytes, l.dropped)
+		}
+	}
+	want := `level=WARN msg="rows are not learned because they arrive faster than they can be learned" rows=1 fix="send ` +
+		`fewer labelled rows, raise training.window.bytes, or wait while Status.Backlog is high"` + "\n"
+	if log.String() != want {
+		t.Errorf("the log has %q", log.String())
+	}
+}
+
+// TestPanicOfAnEvent: an event that panics is logged and reported, and the worker continues.
+func TestPanicOfAnEvent(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	var outcomes []spec.Outcome
+	s := newStage(t, func(c *spec.Config) {
+		c.Logger = logTo(&log)
+		c.Observe = func(o spec.Outcome) { outcomes = append(outcomes, o) }
+	})
+	waitIdle(t, s)
+	s.learner.handle(t.Context(), &trainer.Event{Adopt: &spec.Live{}, Rows: make([]window.Row, 3)})
+	if len(outcomes) != 1 || outcomes[0].Rows != 3 || outcomes[0].Promoted || outcomes[0].Err == nil ||
+		outcomes[0].Reason != "learning from a message panicked" ||
+		!math.IsNaN(outcomes[0].Candidate) || !math.IsNaN(outcomes[0].Previous) ||
+		!strings.HasPrefix(outcomes[0].Err.Error(), "learning from a message panicked: ") {
+		t.Errorf("outcomes %+v", outcomes)
+	}
+	if !strings.HasPrefix(log.String(), `level=ERROR msg="learning from a message panicked; please report it" panic="`) ||
+		!strings.Contains(log.String(), ` stack="goroutine`) {
+		t.Errorf("the log has %q", log.String())
+	}
 }

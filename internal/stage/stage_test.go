@@ -594,3 +594,41 @@ func TestConfigRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestFixedModel: a stage with a fixed model learns nothing, and says so.
+func TestFixedModel(t *testing.T) {
+	t.Parallel()
+	first := newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(61, 62)), 120, 3)
+	learnRows(t, first, 1, rows)
+	m := first.Live().Model
+	s, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}}, Fixed: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, err := range []error{s.Refit(), s.Adopt(first.Live(), false)} {
+		if !errors.Is(err, spec.ErrFixed) {
+			t.Errorf("%v, want %v", err, spec.ErrFixed)
+		}
+	}
+	st := s.Status()
+	if s.Learn(decode(t, s, rows), spec.Position{}) != nil || s.Wait(t.Context()) != nil || s.Backlog() != 0 ||
+		s.Learns() || s.TakeOver(nil) || st.Live != s.Live() || st.Live.Epoch != 1 ||
+		st.Live.Version != m.Digest()[:16] || !math.IsNaN(st.Accuracy+st.Chance+st.Candidate+st.HeldOut) {
+		t.Errorf("status %+v", st)
+	}
+	if s.LabelLimits() != (spec.Labels{}) || s.LabelStatus() != (spec.LabelStatus{}) {
+		t.Error("labels have limits")
+	}
+	if rows, labels := s.LabelsAhead(); rows || labels {
+		t.Error("a stream is ahead")
+	}
+	s.LabelsReached(time.Now())
+	s.Standby(true)
+	_, err = New(spec.Config{Spec: arrowio.Spec{Features: []string{"y"}}, Fixed: m})
+	const differs = `the fixed model and the features of messages differ: its feature "x[0]" is in no entry`
+	if err == nil || err.Error() != differs {
+		t.Errorf("other features: %v", err)
+	}
+}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/embedd/embedd/internal/stage/prequential"
 	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 // TestFairRows: models are compared by the newest rows that the new one was not fitted on: the held-out ones of its
@@ -65,6 +67,38 @@ func TestDescribedLosses(t *testing.T) {
 	} {
 		if got := describeLoss(l); got != want {
 			t.Errorf("%+v: %q, want %q", l, got, want)
+		}
+	}
+}
+
+// TestModelsOfOtherDimensions: models of different numbers of outputs are not comparable, whatever the rows are.
+func TestModelsOfOtherDimensions(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	one, err := fit.Fit(t.Context(), &model.Data{N: 3, M: 2, X: []float64{1, 2, 4, 5, 7, 9}, Features: []string{"x", "y"}},
+		fit.Config{Method: "pca", Dim: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, loss, err := compareModels(t.Context(), l.data.window, one, l.live.Model, fittedRows{}, window.Position{})
+	if got != different || loss != (prequential.Loss{Mean: 1}) || err != nil {
+		t.Errorf("answer %d, loss %+v, %v", got, loss, err)
+	}
+	for want, loss := range map[string]prequential.Loss{"have no rows to be compared on": {},
+		"lose 2.5 points on 9 rows, too few for a standard error": {Mean: 0.025, Error: math.Inf(1), Rows: 9},
+		"lose 2.5 +- 1.2 points on 9 rows":                        {Mean: 0.025, Error: 0.012, Rows: 9}} {
+		if got := describeLoss(loss); got != want {
+			t.Errorf("%+v: %q, want %q", loss, got, want)
+		}
+	}
+	for _, c := range []struct {
+		mean, err float64
+		want      answer
+	}{
+		{0.0049, 0.01, comparable}, {0.0051, 0.01, undecided}, {0.02, 0, comparable}, {0.0201, 0.01, different},
+		{0.0201, 0.0101, undecided}, {0.05, 0.0299, different}, {0.05, 0.0301, undecided}, {-1, 0.1, comparable},
+	} {
+		if got := answerOf(prequential.Loss{Mean: c.mean, Error: c.err}); got != c.want {
+			t.Errorf("a loss of %g +- %g: answer %d, want %d", c.mean, c.err, got, c.want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -384,5 +385,97 @@ func TestUnstoredModelIsNoFit(t *testing.T) {
 	err := l.promote(t.Context(), whole.Model.Model, s, short, spec.Outcome{Door: policy.DoorBetter}, time.Now())
 	if err == nil || l.candidateOf(0) != whole || !slices.Equal(l.schedule.Fitted, fitted) {
 		t.Errorf("%v: fits %+v became %+v", err, fitted, l.schedule.Fitted)
+	}
+}
+
+// logged returns a trainer of learned rings with a live model, and its log without times.
+func logged(t *testing.T, f fit.Config) (*Trainer, *bytes.Buffer, func() *spec.Live) {
+	t.Helper()
+	log := &bytes.Buffer{}
+	c := configOf(f)
+	timeless := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	c.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: timeless}))
+	l, live := newTrainer([]string{"x", "y"}, c)
+	if learnRings(t, l, 9); live() == nil {
+		t.Fatal("no first model")
+	}
+	log.Reset()
+	return l, log, live
+}
+
+// TestChangesAreLogged: a change of the rows is counted and logged with the rows that stay, and a chosen model with its
+// version.
+func TestChangesAreLogged(t *testing.T) {
+	for backwards, stay := range map[bool]int{false: 100, true: 200} {
+		l, log, live := logged(t, fit.Config{Method: "lda", Dim: 2})
+		if n := l.data.window.Len(); n != 300 {
+			t.Fatalf("%d rows", n)
+		}
+		l.cut(t.Context(), 100, backwards)
+		if l.data.window.Len() != stay || l.alarms != 1 || l.candidates != nil || l.drift.Len() != 0 {
+			t.Errorf("backwards %v: %d rows stay after %d alarms", backwards, l.data.window.Len(), l.alarms)
+		}
+		want := "level=INFO msg=\"the distribution of the rows has changed; older rows are left out\" kept=" +
+			map[int]string{100: "100", 200: "200"}[stay] + "\n"
+		if log.String() != want {
+			t.Errorf("the log has %q", log.String())
+		}
+		log.Reset()
+		other := *live()
+		other.Version = "v7"
+		l.adopt(t.Context(), &other, true)
+		want = "level=INFO msg=\"a chosen model goes live\" version=v7 pinned=true\n"
+		if log.String() != want || !l.pinned ||
+			l.candidates != nil || l.newest != 0 {
+			t.Errorf("the log has %q, pinned %v", log.String(), l.pinned)
+		}
+	}
+}
+
+// TestStatusOfATrainer: the status has the limits of the configuration, and what is not known is NaN.
+func TestStatusOfATrainer(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	l.config.Labels = &spec.Labels{Bytes: 77}
+	s := l.Status()
+	if s.Rows != 300 || s.Classes != 2 || s.Needed != 100 || s.Alarms != 0 || s.Restoring || s.Pinned || !s.Trainable ||
+		s.LearnsNothing || !s.Newest.Equal(time.Unix(15, 0)) || s.Limits.WindowRows != 1000 || s.Limits.LabelBytes != 77 ||
+		s.Limits.Classes != 10 || s.Limits.WindowBytes != 1<<30 || s.ReadFrom != 1 || s.RowsUntilFit == nil {
+		t.Errorf("%+v", s)
+	}
+	l.candidates = nil
+	for k, odds := range []float64{3, 5, 5, 4} { // of equal ones that of the shorter suffix
+		c := &candidate{Model: prequential.New(l.live.Model), rows: 100 * k}
+		c.comparison = policy.Compare(l.config.Training.Gate, policy.DoorBetter)
+		c.comparison.HeldOut.Evidence = odds
+		l.candidates = append(l.candidates, c)
+	}
+	s = l.Status()
+	if s.CandidateRows != 200 || s.Evidence != 5 || s.Door != policy.DoorBetter || s.EvidenceRequired != 1000 {
+		t.Errorf("the best candidate is %+v", s)
+	}
+	empty, _ := newTrainer([]string{"x"}, configOf(fit.Config{Method: "lda"}))
+	if s := empty.Status(); s.Rows != 0 || !s.Newest.IsZero() || s.Limits.LabelBytes != 0 ||
+		!math.IsNaN(s.Accuracy) || !math.IsNaN(s.Chance) || !math.IsNaN(s.Candidate) || !math.IsNaN(s.HeldOut) {
+		t.Errorf("without rows: %+v", s)
+	}
+}
+
+// TestWaitingRows: each event with rows says which row waits for its label, and no request or change of standby does.
+func TestWaitingRows(t *testing.T) {
+	l, _, live := logged(t, fit.Config{Method: "lda", Dim: 2})
+	on := true
+	for name, e := range map[string]*Event{"refit": {Refit: true}, "standby": {Standby: &on}, "adopt": {Adopt: live()}} {
+		l.data.waiting = window.Position{Seq: 5}
+		if l.Learn(t.Context(), e); l.data.waiting.Seq != 5 {
+			t.Errorf("%s: row %d waits", name, l.data.waiting.Seq)
+		}
+	}
+	if l.Learn(t.Context(), &Event{OldestWaiting: window.Position{Seq: 7}}); l.data.waiting.Seq != 7 {
+		t.Errorf("row %d waits", l.data.waiting.Seq)
 	}
 }

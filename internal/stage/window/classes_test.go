@@ -149,3 +149,46 @@ func TestOutliersAreListed(t *testing.T) {
 		t.Errorf("%d classes have outliers, want 6: %v", len(list), list)
 	}
 }
+
+// TestCountsOfClasses: classes are counted by their rows, and their names are sorted without those of no rows.
+func TestCountsOfClasses(t *testing.T) {
+	c := classesOfSizes(3, 10, 2, 4)
+	c.summedRows = make([]int, 4)
+	if c.below(4) != 5 || c.below(3) != 2 || c.ofAtLeast(4) != 2 || c.ofAtLeast(2) != 4 || c.nonEmpty != 4 {
+		t.Errorf("below 4: %d, of at least 4: %d", c.below(4), c.ofAtLeast(4))
+	}
+	names, to := c.sorted([]int{2, 0, 1, 0})
+	if !slices.Equal(names, []string{"class 0", "class 2"}) || !slices.Equal(to, []int{0, -1, 1, -1}) {
+		t.Errorf("classes %v at %v", names, to)
+	}
+}
+
+// TestLentRows: fits see the rows of a class that are held out while fewer than half of its rows, and than ten, are
+// not; then they are held out again.
+func TestLentRows(t *testing.T) {
+	for _, c := range []struct {
+		fitted, heldOut int
+		lent            bool
+	}{{0, 1, true}, {1, 1, false}, {1, 2, true}, {4, 6, true}, {5, 6, true}, {5, 5, false}, {9, 30, true}, {10, 30, false},
+		{10, 9, false}} {
+		k := classesOfSizes(c.fitted + c.heldOut)
+		k.summedRows = make([]int, 1)
+		for i, r := range k.rows[0] {
+			r.heldOut = i >= c.fitted
+		}
+		changed := 0
+		of := []tally{{fitted: int32(c.fitted), heldOut: int32(c.heldOut)}}
+		k.lend(of, func(*Row) { changed++ })
+		if want := map[bool]int{true: c.heldOut}[c.lent]; changed != want || k.lent[0] != c.lent {
+			t.Errorf("%+v: %d rows are lent", c, changed)
+		}
+		if k.lend(of, func(*Row) { changed = -1 }); changed < 0 {
+			t.Errorf("%+v: rows change again", c)
+		}
+		changed = 0
+		k.lend([]tally{{fitted: 20, heldOut: int32(c.heldOut)}}, func(*Row) { changed++ })
+		if want := map[bool]int{true: c.heldOut}[c.lent]; changed != want || k.lent[0] || k.rows[0][len(k.rows[0])-1].lent {
+			t.Errorf("%+v: %d rows are held out again", c, changed)
+		}
+	}
+}

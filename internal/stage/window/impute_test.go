@@ -3,6 +3,7 @@ package window
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/embedd/embedd/model/moments"
@@ -138,4 +139,30 @@ func imputedByHand(t *testing.T, w *Window, first Position, classes []string) *m
 		t.Error("each block has a value of each feature: the test shows nothing")
 	}
 	return set
+}
+
+// TestImputer: missing features get the mean of the rows that enter fits, or of other rows of their block; without any
+// nothing is imputed.
+func TestImputer(t *testing.T) {
+	nan := math.NaN()
+	row := func(isMissing bool, x ...float64) *Row { return &Row{missing: isMissing, X: x} }
+	p := newImputer([]*Row{row(true, nan, 1), row(true, 2, nan), row(true, 4, nan)}, nil)
+	x := []float64{nan, nan}
+	if p.fill(x); !slices.Equal(x, []float64{3, 1}) || len(p.absent) != 0 {
+		t.Errorf("imputed %v, absent %v", x, p.absent)
+	}
+	p = newImputer([]*Row{row(false, 5, 1), row(true, nan, nan), row(true, 6, nan)}, nil)
+	x = []float64{nan, 7}
+	if p.fill(x); !slices.Equal(x, []float64{5.5, 7}) {
+		t.Errorf("imputed %v", x)
+	}
+	p = newImputer([]*Row{row(true, nan, 1), row(false, nan, 2)}, nil)
+	x = []float64{nan, nan}
+	if p.fill(x); !slices.Equal(x, []float64{0, 1.5}) || !slices.Equal(p.absent, []int{0}) {
+		t.Errorf("imputed %v, absent %v", x, p.absent)
+	}
+	aside := &Row{missing: true, excluded: outlier, X: []float64{nan, 1}}
+	if p := newImputer([]*Row{row(false, 1, 2), aside}, nil); p.mean != nil {
+		t.Errorf("means %v without a missing feature", p.mean)
+	}
 }

@@ -128,3 +128,46 @@ func TestAbsentClasses(t *testing.T) {
 		t.Errorf("%d rows after the kept ones of a class were replaced", w.Len())
 	}
 }
+
+// TestStretchesOfMessages: a stretch has about 16 rows: several messages of fewer, or a piece of a message of more. Its
+// neighbourhood is from the beginning of the stretch before it to the end of the one after it.
+func TestStretchesOfMessages(t *testing.T) {
+	for _, c := range []struct {
+		rows   int
+		pieces uint64
+		size   int // rows of a piece
+		shift  int
+	}{
+		{0, 0, 0, 4}, {1, 0, 0, 4}, {2, 0, 0, 3}, {3, 0, 0, 2}, {4, 0, 0, 2}, {5, 0, 0, 1}, {8, 0, 0, 1}, {9, 0, 0, 0},
+		{15, 0, 0, 0}, {16, 1, 16, 0}, {23, 1, 23, 0}, {24, 2, 12, 0}, {39, 2, 20, 0}, {40, 3, 14, 0}, {100, 6, 17, 0},
+	} {
+		s := stretchAt(Position{Seq: 100}, c.rows)
+		if s.pieces != c.pieces || s.rows != c.size || s.shift != c.shift {
+			t.Errorf("messages of %d rows: %+v", c.rows, s)
+		}
+	}
+	at := func(seq uint64, row int) Position { return Position{Created: 7, Seq: seq, Row: row} }
+	for _, c := range []struct {
+		p        Position
+		rows     int
+		index    uint64
+		from, to Position
+	}{
+		{at(1, 0), 1, 0, at(0, 0), at(32, 0)}, {at(15, 0), 1, 0, at(0, 0), at(32, 0)}, {at(16, 0), 1, 1, at(0, 0), at(48, 0)},
+		{at(40, 0), 1, 2, at(16, 0), at(64, 0)}, {at(9, 3), 5, 4, at(6, 0), at(12, 0)},
+		{at(9, 3), 12, 9, at(8, 0), at(11, 0)},
+		{at(0, 3), 16, 0, at(0, 0), at(1, 16)}, {at(5, 3), 16, 5, at(4, 0), at(6, 16)},
+		{at(5, 13), 40, 15, at(4, 28), at(5, 28)}, {at(5, 14), 40, 16, at(5, 0), at(5, 42)},
+		{at(5, 39), 40, 17, at(5, 14), at(6, 14)}, {at(5, 99), 40, 17, at(5, 14), at(6, 14)},
+		{at(0, 0), 40, 0, at(0, 0), at(0, 28)},
+	} {
+		s := stretchAt(c.p, c.rows)
+		if from, to := s.neighbourhood(c.p); s.index != c.index || from != c.from || to != c.to {
+			t.Errorf("%+v of messages of %d rows: stretch %d from %+v to %+v", c.p, c.rows, s.index, from, to)
+		}
+	}
+	if share(0) != 0 || share(0.5) != 1<<63 || share(0.25) != 1<<62 || share(1) != math.MaxUint64 ||
+		share(2) != math.MaxUint64 {
+		t.Error("shares of the line")
+	}
+}

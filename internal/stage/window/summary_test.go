@@ -710,3 +710,27 @@ func TestReadCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestReadSummaryOfMessages: the rows of a summary count as those of messages of its mean size, and a text that is too
+// short for a header is damaged, also with a valid digest.
+func TestReadSummaryOfMessages(t *testing.T) {
+	rows := messages(5, 1, 60)[0]
+	s, err := ReadSummary(bytesOf(t, t.Context(), summed, rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := s.Read.Rows / int(s.Last-s.First+1)
+	for i := range s.Rows {
+		if got := s.Rows[i].MessageRows; got != want || want < 4 || want > 15 {
+			t.Fatalf("row %d is of a message of %d rows, want %d", i, got, want)
+		}
+	}
+	for n := range 8 {
+		body := append([]byte(summaryMagic), make([]byte, n)...)
+		sum := sha256.Sum256(body)
+		_, err := ReadSummary(append(body, sum[:]...))
+		if !errors.Is(err, errDamaged) || !strings.HasSuffix(err.Error(), "it does not begin with the magic bytes") {
+			t.Errorf("%d bytes after the magic ones: %v", n, err)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package window
 
-import "testing"
+import (
+	"testing"
+)
 
 // TestBack: the n-th newest row of a window of several blocks is found in each, and the oldest if there are fewer.
 func TestBack(t *testing.T) {

@@ -1,0 +1,78 @@
+package trainer
+
+import (
+	"math"
+	"testing"
+
+	"github.com/embedd/embedd/internal/stage/evidence"
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// TestHeldOutRowsBeatChance: rows that are held out show that a model of two separate classes beats chance, be it the
+// candidate or the live model.
+func TestHeldOutRowsBeatChance(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	l.live = nil // so that nothing is fitted meanwhile
+	for seq := uint64(16); seq < 46; seq++ {
+		var rows []window.Row
+		for row := range 20 {
+			angle := float64(seq) + float64(row)
+			rows = append(rows, window.Row{Position: window.Position{Seq: seq, Row: row}, MessageRows: 20, Time: 16e9,
+				Label: []string{"in", "out"}[row%2], X: []float64{9*float64(row%2) + math.Cos(angle), math.Sin(angle)}})
+		}
+		l.addRows(rows)
+	}
+	c := &candidate{comparison: policy.Compare(l.config.Training.Gate, policy.DoorBetter)}
+	_, good, err := l.fitter.fit(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := &model.Data{N: 4, M: 2, X: []float64{0, 1e9, 0, -1e9, 1, 0, -1, 0}, Features: []string{"x", "y"}}
+	other, err := fit.Fit(t.Context(), noise, fit.Config{Method: "pca", Dim: 1, Scale: model.ScaleNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.sampling.Repeats = l.sampling.All // labels come in runs
+	rows := heldOutRows(l.data)
+	for _, k := range []struct{ candidate, live *model.Model }{{good, other}, {other, good}, {good, good}} {
+		c.Model, l.live = prequential.New(k.candidate), prequential.New(k.live)
+		judgeHeldOut(t.Context(), l, c)
+		h := c.comparison.HeldOut
+		if h.Rows != len(rows) || len(rows) < 100 || k.candidate == k.live && (!h.Candidate || !h.Live) {
+			t.Errorf("held out: %+v of %d rows", h, len(rows))
+		}
+		if k.live == good && !(l.heldOut > 0.95 && l.heldOut <= 1) {
+			t.Errorf("the live model is right about %g of the rows", l.heldOut)
+		}
+	}
+}
+
+// TestEffectOfHeldOutRows: while the design effect of the stream is not known, rows that are held out count by that of
+// their stretches alone.
+func TestEffectOfHeldOutRows(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	rows := heldOutRows(l.data)
+	differences := make([]float64, len(rows))
+	for i := range differences {
+		differences[i] = float64(i/2%2*2 - 1)
+	}
+	if l.drift = (evidence.DriftDetector{}); l.drift.Blocks.IsKnown() {
+		t.Fatal("the design effect is known")
+	}
+	var clusters evidence.Clusters
+	stretch, last := 0, window.Position{}
+	for i := range rows {
+		if from, _ := rows[i].Neighbourhood(); i == 0 || from != last {
+			stretch, last = stretch+1, from
+		}
+		clusters.Add(stretch, rows[i].Label, differences[i])
+	}
+	if got, want := heldOutEffect(l, rows, differences), clusters.Effect(); got != want || len(rows) == 0 ||
+		!(got < l.drift.Blocks.Effect()) {
+		t.Errorf("a design effect of %g for %d rows, want %g, below %g", got, len(rows), want, l.drift.Blocks.Effect())
+	}
+}
