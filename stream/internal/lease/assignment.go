@@ -33,7 +33,9 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	byName := map[string]*Claim{}
 	var able []string
 	for _, m := range members {
-		byName[m.Holder] = m
+		if before := byName[m.Holder]; before == nil || before.Leaves { // it may have left, and joined again with another key
+			byName[m.Holder] = m
+		}
 		if isBefore(next.Number, m.Seen) {
 			next.Number = m.Seen
 		}

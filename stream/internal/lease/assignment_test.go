@@ -573,3 +573,16 @@ func TestUnlistedSessions(t *testing.T) {
 		t.Error("the members are not known after the keys were listed")
 	}
 }
+
+// TestLeftAndJoinedAgain: a member that has joined again keeps its parts while the session that it could not release is
+// still there, in whichever order the two are read.
+func TestLeftAndJoinedAgain(t *testing.T) {
+	t.Parallel()
+	a := Assignment{Number: 5, Parts: map[string]Part{"p": {Owner: "b"}}}
+	joined, left, other := &Claim{Holder: "b", Seen: 5}, &Claim{Holder: "b", Seen: 4, Leaves: true}, &Claim{Holder: "a"}
+	for _, members := range [][]*Claim{{joined, left, other}, {left, joined, other}} {
+		if next := a.next([][]string{{"p"}}, nil, members); next.Parts["p"] != a.Parts["p"] {
+			t.Errorf("a part that its owner may have begun is owned by %v", next.Parts["p"])
+		}
+	}
+}

@@ -6,7 +6,7 @@ import (
 )
 
 // TestNewestAnswered: the bookmark of an owner that ended says up to where inputs may be answered, unless it is so old,
-// or so far in the future, that a later one may be lost.
+// or so far in the future, that a later one may be lost, and what was answered since no longer a duplicate.
 func TestNewestAnswered(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -21,8 +21,12 @@ func TestNewestAnswered(t *testing.T) {
 		"crashed":             {bookmark{Ended: now, Newest: 7, Holder: "a"}, 0},
 		"of an older version": {bookmark{UpTo: 7, Floor: 7}, 0},
 	} {
-		if got := c.newestAnswered(now); got != c.want {
+		if got := c.newestAnswered(now, time.Hour); got != c.want {
 			t.Errorf("%s: %d, want %d", what, got, c.want)
 		}
+	}
+	short := bookmark{Ended: now.Add(-time.Second), Newest: 7}
+	if got := short.newestAnswered(now, time.Second); got != 0 {
+		t.Errorf("a duplicate window of a second: %d, want 0", got)
 	}
 }

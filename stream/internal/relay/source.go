@@ -75,13 +75,15 @@ type bookmark struct {
 	Newest uint64    `json:"newest,omitempty"`
 }
 
-// maxHandOver is how old the bookmark of an owner that ended may be so that the next one relies on it. A server that
-// lost power may have lost a later one: what was answered since is then in the duplicate window of the outputs.
+// maxHandOver is how old the bookmark of an owner that ended may be so that the next one relies on it, or half the
+// duplicate window of the outputs. A server that lost power may have lost a later one: what was answered since is then
+// in that window.
 const maxHandOver = 10 * time.Second
 
-// newestAnswered is the sequence up to which inputs may be answered, as of a time; 0: it must be read from the outputs.
-func (b *bookmark) newestAnswered(at time.Time) uint64 {
-	if b.Holder != "" || at.Sub(b.Ended).Abs() > maxHandOver {
+// newestAnswered is the sequence up to which inputs may be answered, as of a time, with a duplicate window of the
+// outputs; 0: it must be read from the outputs.
+func (b *bookmark) newestAnswered(at time.Time, window time.Duration) uint64 {
+	if b.Holder != "" || at.Sub(b.Ended).Abs() > min(maxHandOver, window/2) {
 		return 0
 	}
 	return b.Newest
