@@ -82,6 +82,9 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 			return
 		}
 		if c.postpone(a, err) {
+			if a.in.source.isOrdered() {
+				a.in.source.hasPostponed.Store(true)
+			}
 			a.in.source.attempts.retract(ctx, a.in)
 			c.inFlight.remove(a.in)
 			return

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/lease"
@@ -72,8 +74,8 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 		}
 	}()
 	o.Log.Debug("this replica owns a partition", "partition", q, "term", tenure.Term)
-	var end bookmark
-	var silent time.Time // since when the server has not answered about the consumer
+	var end, answered bookmark // answered has as its floor up to where this owner has answered everything
+	var silent time.Time       // since when the server has not answered about the consumer
 	isAnswered := true
 	for attempt := 0; ctx.Err() == nil; {
 		turn, stop := context.WithCancel(ctx)
@@ -85,11 +87,15 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 			end = s.current
 		}
 		isAnswered = o.inFlight.awaitNone(o.work, s)
+		if isAnswered && s.isActive() && !s.hasPostponed.Load() && s.taken != 0 {
+			answered = s.current
+			answered.Floor, answered.Deaths = s.taken, 0
+		}
 		if s.aborted.Load() { // until the partition is released, the consumer shows what is not answered
 			o.gate.wait(ctx, anyReason)
 		}
 		if silent = silentSince(silent, err); !silent.IsZero() && time.Since(silent) >= MaxConsumerSilence {
-			o.removeSilentConsumer(ctx, q, s)
+			o.removeSilentConsumer(ctx, q, s, answered)
 			silent = time.Time{}
 		}
 		switch {
@@ -130,14 +136,23 @@ func silentSince(before time.Time, err error) time.Time {
 }
 
 // removeSilentConsumer deletes the consumer of a partition. The next attempt creates it again where its bookmark is, so
-// that the messages from there on are delivered again; those with an answer are not answered twice. The server may
-// delete it without a response, which only a leader of the consumer would send.
-func (o *partitionOwner) removeSilentConsumer(ctx context.Context, q needs.Partition, s *source) {
-	if !s.isOwned() {
+// that the messages from there on are delivered again; those whose answer is still stored are not answered twice.
+// Without a bookmark that would be the whole stream, so the consumer stays. The server may delete it without a
+// response, which only a leader of the consumer would send.
+func (o *partitionOwner) removeSilentConsumer(ctx context.Context, q needs.Partition, s *source, answered bookmark) {
+	if !s.isOwned() || s.previous.Created.IsZero() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, natsx.HedgeWait)
 	defer cancel()
+	// The bookmark is from when the consumer was bound, which may be weeks ago. In a stream that deletes acknowledged
+	// messages the rest is delivered again, since the consumer may have lost their acknowledgements.
+	if answered.Created.Equal(s.previous.Created) && answered.Floor > s.previous.Floor &&
+		o.Input.CachedInfo().Config.Retention == jetstream.LimitsPolicy {
+		if err := o.leases.Save(ctx, q.BookmarkKey(o.Name), answered); err != nil {
+			return // tried again after as long
+		}
+	}
 	err := o.JS.DeleteConsumer(ctx, o.Stream, s.durable)
 	o.Log.Warn("the server answers about the stream, but not about the consumer of a partition, which probably has no "+
 		"leader; the consumer is created again", "stream", o.Stream, "partition", q, "consumer", s.durable,
@@ -210,6 +225,7 @@ func (o *partitionOwner) take(in *input) {
 	in.training.MarkOffered() // training has a separate consumer
 	in.isRedelivered = in.Delivered > 1 || in.Origin.Seq <= s.current.UpTo
 	in.mayBeAnswered = in.isRedelivered || in.Origin.Seq <= s.current.Newest
+	s.taken = in.Origin.Seq
 	s.current.Newest = max(s.current.Newest, in.Origin.Seq)
 	if in.Origin.Seq <= s.current.UpTo && s.current.Deaths >= 2 {
 		// Two owners ended at this floor: from here on each message is processed alone.

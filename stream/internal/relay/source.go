@@ -30,6 +30,9 @@ type ownership struct {
 	previous bookmark // as the owner before this one left it
 	current  bookmark // of this process
 	first    uint64   // sequence of the first unacknowledged message, 0 once it was delivered
+	taken    uint64   // sequence of the newest message that was pulled, 0: none
+	// hasPostponed is set once an input was postponed: then it is not answered although it is not in flight.
+	hasPostponed atomic.Bool
 
 	inFlight int           // messages between pull and acknowledgement; guarded by the mutex of type inFlight
 	removed  chan struct{} // signalled when one leaves
