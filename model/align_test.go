@@ -301,7 +301,7 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// TestAlignNamesItsRows: which model, or which rows, an alignment or a conversion cannot use.
+// TestAlignNamesItsRows: the error of an alignment or a conversion names the model or the rows that cannot be used.
 func TestAlignNamesItsRows(t *testing.T) {
 	huge := func(of float64) *Model {
 		m := randomLinear(t, 1, 1, 0, 1)

@@ -453,7 +453,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestDamagedFilesAreNamed: what is wrong with a file, and what to do.
+// TestDamagedFilesAreNamed: the error of a damaged file says what is wrong and what to do.
 func TestDamagedFilesAreNamed(t *testing.T) {
 	head := func(arrays string) string {
 		return `{"method":"x","map":"linear","dim":1,"features":["a"],"classes":[],"unit":false,"float64":false,"rows":1,` +

@@ -562,7 +562,7 @@ func TestNoClassesOfALinearMap(t *testing.T) {
 	}
 }
 
-// TestBadRowsAreNamed: errors of rows, and of memory for outputs, have the block and its sizes.
+// TestBadRowsAreNamed: an error names the block of rows, or the memory for outputs, and its size.
 func TestBadRowsAreNamed(t *testing.T) {
 	m := randomLinear(t, 4, 2, 0, 1)
 	f32, f64, raw := make([]float32, 8), make([]float64, 8), make([]byte, 8)

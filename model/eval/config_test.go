@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fail"
 )
 
-// TestRefusedConfigs: errors have what was given and what is allowed, and bounds are allowed.
+// TestRefusedConfigs: the error has the value and what is allowed, and values at a limit are allowed.
 func TestRefusedConfigs(t *testing.T) {
 	for _, c := range []struct {
 		config Config
@@ -75,7 +75,7 @@ func TestRowsOfSlowMethods(t *testing.T) {
 	}
 }
 
-// TestSplitsOfAnEvaluation: a share of the rows of each class, or a number of them.
+// TestSplitsOfAnEvaluation: a split has a share of the rows of each class, or a number of them.
 func TestSplitsOfAnEvaluation(t *testing.T) {
 	y := []int{0, 0, 0, 0, 0, 0, 1, 1, 1, 1}
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestSplitsOfAnEvaluation(t *testing.T) {
 	}
 }
 
-// TestScaleOfAnEvaluation: mean and divisor are those of a fit, and what exceeds float64 is named.
+// TestScaleOfAnEvaluation: mean and divisor are those of a fit, and a feature whose variance exceeds float64 is named.
 func TestScaleOfAnEvaluation(t *testing.T) {
 	d := &model.Data{N: 2, M: 2, X: []float64{1, 5, 3, 5}}
 	if mean, scale := fitScale(t.Context(), d, model.ScaleMinMax); mean[0] != 2 || scale[0] != 2 || scale[1] != 1 {

@@ -492,7 +492,7 @@ func TestShareOfVarianceIsNotNested(t *testing.T) {
 	}
 }
 
-// TestRuleOfAutoWithoutClasses: pca, and why.
+// TestRuleOfAutoWithoutClasses: without classes auto is pca, and the report says why.
 func TestRuleOfAutoWithoutClasses(t *testing.T) {
 	d := &model.Data{N: 4, M: 2, X: []float64{0, 1, 2, 5, 4, 1, 7, 3}}
 	for rule, y := range map[string][]int{"no row has a label": nil, "all labelled rows are of one class": {1, -1, 1, 1}} {

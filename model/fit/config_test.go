@@ -8,7 +8,7 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// TestConfigurationsAreRefused with what was given and what is allowed; bounds are allowed.
+// TestConfigurationsAreRefused: the error has the value and what is allowed, and values at a limit are allowed.
 func TestConfigurationsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		config Config

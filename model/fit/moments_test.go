@@ -8,7 +8,7 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// TestMomentsAreRefused where they are not enough, with what is.
+// TestMomentsAreRefused: where moments are not enough, the error says what the method needs.
 func TestMomentsAreRefused(t *testing.T) {
 	s := moments.New(2, false)
 	if err := s.Add(t.Context(), []float64{0, 1, 2, 5, 4, 1, 7, 3}, []int{0, 0, 1, 1}); err != nil {

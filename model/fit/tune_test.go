@@ -59,7 +59,8 @@ func TestTuneWithinMemory(t *testing.T) {
 	}
 }
 
-// TestNamesOfTunedParameters: those with a grid that were not given; the defaults are tried first.
+// TestNamesOfTunedParameters: a combination is named by its parameters with a grid that were not given; defaults are
+// tried first.
 func TestNamesOfTunedParameters(t *testing.T) {
 	combination := map[string]string{"k1": "5", "k2": "20", "penalty": "per-sample", "ridge": "auto"}
 	for _, c := range []struct {

@@ -200,7 +200,8 @@ func TestWeightsOfLists(t *testing.T) {
 	}
 }
 
-// TestEntriesAboveACut: an entry of the cut is left out, whatever its sign, and the others are stored twice.
+// TestEntriesAboveACut: entries whose absolute value is at most the cut are left out; the others are stored on both
+// sides of the diagonal.
 func TestEntriesAboveACut(t *testing.T) {
 	a, err := FromDense(mat.NewDense(3, 3, []float64{9, 2, -2, 2, 0, 3, -2, 3, -9}), 2)
 	if err != nil || a.Stored() != 4 || a.At(0, 0) != 9 || a.At(0, 1) != 0 || a.At(2, 0) != 0 || a.At(2, 1) != 3 ||

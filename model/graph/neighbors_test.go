@@ -76,7 +76,8 @@ func TestFarRowsAreNamed(t *testing.T) {
 	}
 }
 
-// TestWidthOfLists: the mean squared distance to the nearest row; of duplicates the mean of those above 0.
+// TestWidthOfLists: the width is the mean squared distance to the nearest row. If all rows have duplicates, it is the
+// mean of the positive squared distances.
 func TestWidthOfLists(t *testing.T) {
 	for _, c := range []struct {
 		x    []float64

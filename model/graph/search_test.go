@@ -386,7 +386,7 @@ func TestSearchMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestDistancesThatOverflow are infinite, for one row and for four.
+// TestDistancesThatOverflow: a distance that overflows is infinite, for one row and for four at a time.
 func TestDistancesThatOverflow(t *testing.T) {
 	inf := math.Inf(1)
 	far := []float64{inf, 0}

@@ -290,7 +290,7 @@ func setOf(t *testing.T, perClass bool, x []float64, y []int) *Set {
 	return s
 }
 
-// TestMeansOfASet are those of all rows, with and without labels.
+// TestMeansOfASet: means are those of all rows, with and without labels.
 func TestMeansOfASet(t *testing.T) {
 	x := []float64{1, 0, 2, 0, 6, 9}
 	for _, y := range [][]int{nil, {0, 1, 0}, {-1, 0, 1}, {-1, -1, 2}} {
@@ -346,7 +346,7 @@ func TestMergeFilled(t *testing.T) {
 	}
 }
 
-// TestRefusedRows: errors have the row, the class and what is needed.
+// TestRefusedRows: the error has the row, its class and what is needed.
 func TestRefusedRows(t *testing.T) {
 	s := setOf(t, false, []float64{1, 2, 3, 4}, []int{0, -1})
 	for want, call := range map[string]func() error{

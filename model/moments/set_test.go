@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestZeroFeatures: a feature is 0 if it is in all rows, also where its sum is 0 by chance.
+// TestZeroFeatures: a feature is zero if it is 0 in all rows; a sum of 0 is not enough.
 func TestZeroFeatures(t *testing.T) {
 	for _, c := range []struct {
 		x    []float64
@@ -73,7 +73,7 @@ func TestMagnitudes(t *testing.T) {
 	}
 }
 
-// TestRefusedSets: bytes of sets that no rows have.
+// TestRefusedSets: bytes that no rows can produce are an error.
 func TestRefusedSets(t *testing.T) {
 	one := mat.NewSymDense(1, []float64{1})
 	valid := func() *Set {

@@ -20,8 +20,8 @@ func crafted(t *testing.T, m model.Mapping, classes ...string) *model.Model {
 	return fail.Must(model.New(c))
 }
 
-// TestCraftedMaps: maps that fits rarely make: a row of zeros in the kernel cosine, no kernels near each other, a class
-// without rows in a window, ties between views, an origin, and weights that all underflow.
+// TestCraftedMaps exports maps that fits rarely produce: a row of zeros in the kernel cosine, no kernels near each
+// other, a class without rows in a window, ties between views, an origin, and weights that all underflow.
 func TestCraftedMaps(t *testing.T) {
 	d := fixture.Synthetic(3, 36, 5, 3)
 	x, n := probes(d)

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestOrders: by the diagonal, equal entries in their order; and the sizes of blocks and bases.
+// TestOrders: rows are ordered by the diagonal, equal entries in their order; blocks and bases have their sizes.
 func TestOrders(t *testing.T) {
 	values, v := reversed([]float64{3, 2, 1}, mat.NewDense(1, 3, []float64{7, 8, 9}))
 	if !slices.Equal(values, []float64{1, 2, 3}) || !slices.Equal(v.RawRowView(0), []float64{9, 8, 7}) {

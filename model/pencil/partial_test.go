@@ -487,7 +487,8 @@ func TestScaleIsNoMatter(t *testing.T) {
 	}
 }
 
-// TestOrderOfDenseMatrices: with more than a quarter of the entries the order stays; a path is put in its own order.
+// TestOrderOfDenseMatrices: a matrix with more than a quarter of its entries keeps its order; a path is put in the
+// order of the path.
 func TestOrderOfDenseMatrices(t *testing.T) {
 	const n = 12
 	path := newSparse(n)
@@ -515,8 +516,8 @@ func TestOrderOfDenseMatrices(t *testing.T) {
 	}
 }
 
-// TestConvergenceOfIterations: a residual is at most 1e-11 of the distance to what is not wanted, or 1e-3 of the gap
-// for the first value beyond, or the noise.
+// TestConvergenceOfIterations: pairs have converged if their residuals are at most 1e-11 of the distance to the
+// unwanted values, or below the noise; for the first value beyond, 1e-3 of the gap is enough.
 func TestConvergenceOfIterations(t *testing.T) {
 	for _, c := range []struct {
 		residual []float64
@@ -546,8 +547,8 @@ func TestConvergenceOfIterations(t *testing.T) {
 	}
 }
 
-// TestJudgement: a residual of at most 1e-8 of the largest value, and of 1e-3 of the gap or what no algorithm gets
-// below.
+// TestJudgement: a residual is accepted up to 1e-8 of the largest value, and up to 1e-3 of the gap or the floor that no
+// algorithm gets below.
 func TestJudgement(t *testing.T) {
 	for _, c := range []struct {
 		values     []float64 // of the matrix, with 0
@@ -572,8 +573,8 @@ func TestJudgement(t *testing.T) {
 	}
 }
 
-// TestBudgetOfProducts: a third of the time of a factor, with 2 flops for an entry, and 8 for a number of the basis and
-// for a flop.
+// TestBudgetOfProducts: products may take a third of the time of a factor. A product has 2 flops for each entry and 8
+// for each number of the basis, and each of them counts as eight.
 func TestBudgetOfProducts(t *testing.T) {
 	const n, d = 300, 2
 	m := ring(n, true)

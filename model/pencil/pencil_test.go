@@ -373,7 +373,7 @@ func TestCutTakesTheFactorOfAWellConditionedMatrix(t *testing.T) {
 	}
 }
 
-// TestRefusedPencils: errors have the orders, the column and its second moment.
+// TestRefusedPencils: the error has the orders of the matrices, or the column and its second moment.
 func TestRefusedPencils(t *testing.T) {
 	two, inf := mat.NewSymDense(2, []float64{1, 0, 0, 2}), math.Inf(1)
 	known := func(v ...float64) func() error {

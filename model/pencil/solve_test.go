@@ -8,7 +8,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// TestRankOfAPart: of the pairs at the large end, the rank is that of the whole matrix.
+// TestRankOfAPart: a part of the pairs at the large end has the rank of the whole matrix, or 0 if it cannot tell.
 func TestRankOfAPart(t *testing.T) {
 	const n = 60
 	diagonal := func(f func(i int) float64) *mat.SymDense {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestCountsAtAValue: a value counts as below itself, in each of the four places, and above is the rest.
+// TestCountsAtAValue: an eigenvalue at the bound counts as below it, in each of the four places; above counts the
+// others.
 func TestCountsAtAValue(t *testing.T) {
 	s := newSturm([]float64{1, 2, 3}, []float64{0, 0})
 	if got := s.below([together]float64{0.25, 0.5, 0.75, 0.2}); got != [together]int{1, 2, 3, 0} {

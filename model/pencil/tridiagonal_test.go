@@ -295,7 +295,8 @@ func BenchmarkSmallEnd(b *testing.B) {
 	}
 }
 
-// TestVectorsThatAreNotAccurate are refused: by 64 rounding errors for each row in the equation, or in a product.
+// TestVectorsThatAreNotAccurate: vectors whose residual or product exceeds 64 rounding errors for each row are
+// rejected.
 func TestVectorsThatAreNotAccurate(t *testing.T) {
 	const n = 10
 	r := &reduced{n: n, diag: make([]float64, n), next: make([]float64, n-1), size: 10}

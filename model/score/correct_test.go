@@ -61,7 +61,8 @@ func TestCorrectOfAModel(t *testing.T) {
 	}
 }
 
-// TestSharesOfSplits: halves are rounded up, a class keeps a row for each side, and one of a single row trains.
+// TestSharesOfSplits: halves are rounded up, a class has a row on each side, and the row of a class of one is a
+// training row.
 func TestSharesOfSplits(t *testing.T) {
 	rows := func(n int) []int { return make([]int, n) }
 	for _, c := range []struct {

@@ -42,7 +42,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestWhatABlendNeeds: the rows if a member needs them, and the scale unit if a member has it.
+// TestWhatABlendNeeds: a blend needs rows if a member does, and the scale unit if a member has it.
 func TestWhatABlendNeeds(t *testing.T) {
 	for text, want := range map[string]string{
 		"lda/standard/1,pca/none/2":                     "",

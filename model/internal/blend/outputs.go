@@ -48,7 +48,7 @@ type Fold struct {
 	scratch     *Scratch
 }
 
-// span is the columns of a member.
+// span is the range of columns of a member.
 type span struct {
 	Vote
 	member, from, to int
@@ -97,8 +97,8 @@ func (s *Scratch) Fold(ctx context.Context, members []Member) (f *Fold, err erro
 	return f, nil
 }
 
-// Outputs are the outputs of a blend of all members but one (-1: of all), d at most, as [Method] makes them of
-// directions; nil if no member's outputs vary.
+// Outputs returns at most d outputs of a blend of all members but one (-1: of all), computed as [Method] computes them
+// from directions; nil if no member's outputs vary.
 func (f *Fold) Outputs(ctx context.Context, without, d int) (_ *frame.OutputPair, err error) {
 	defer fail.Catch(&err)
 	var votes []Vote

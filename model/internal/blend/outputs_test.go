@@ -68,7 +68,7 @@ func TestOutputsByHand(t *testing.T) {
 	}
 }
 
-// TestPrincipalDirections are as many as the rank, also where one column outweighs the others.
+// TestPrincipalDirections: there are as many directions as the rank, also where one column outweighs the others.
 func TestPrincipalDirections(t *testing.T) {
 	for _, c := range []struct {
 		diagonal []float64

@@ -26,7 +26,7 @@ type candidate struct {
 	// outputs are kept for a blend, by fold and dimension; of a nested method the largest dimension alone.
 	outputs map[int]map[int]*frame.OutputPair
 	correct map[int][]int // by dimension, in how many rounds each row's nearest neighbour had its class
-	// linear is the same for a linear classifier, of blends and of what is compared with them; nil: not counted.
+	// linear is the same for a linear classifier, for blends and candidates that are compared with them.
 	linear map[int][]int
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/internal/method"
 )
 
-// TestCandidatesAreOrdered by correct rows, then by more dimensions, then as they are.
+// TestCandidatesAreOrdered: candidates are sorted by correct rows, then by more dimensions, and else keep their order.
 func TestCandidatesAreOrdered(t *testing.T) {
 	e := &candidate{method: method.Table[0], dims: []int{1, 2, 3}}
 	e.reset(true)

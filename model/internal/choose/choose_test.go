@@ -272,7 +272,8 @@ func TestContributions(t *testing.T) {
 	}
 }
 
-// TestChoiceWithoutScores: lda up to C-1 and the columns, else pairacc, and pca without classes.
+// TestChoiceWithoutScores: without scores the choice is lda if it has enough outputs, else pairacc, and pca without
+// classes.
 func TestChoiceWithoutScores(t *testing.T) {
 	for _, c := range []struct {
 		config           Config
@@ -309,7 +310,7 @@ func TestChoiceWithoutScores(t *testing.T) {
 	}
 }
 
-// TestNotes: all columns, and why the winner is not the one with the most correct rows.
+// TestNotesOfAChoice: a chosen dimension of all columns is noted; a given one is not.
 func TestNotesOfAChoice(t *testing.T) {
 	r := &Result{columns: 5, common: model.Choice{Chosen: "dim"}}
 	score := model.Score{Method: "lda", Dim: 4, Scale: model.ScaleNone, Landmarks: 3, Width: 2}

@@ -11,7 +11,8 @@ import (
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
 
-// TestDimensionsToTry: within the rows less one, the columns and the configured bound, each once.
+// TestDimensionsToTry: dimensions are limited by the rows less one, the columns and the configured maximum, and each is
+// tried once.
 func TestDimensionsToTry(t *testing.T) {
 	for _, c := range []struct {
 		columns, rows, bound int

@@ -6,7 +6,7 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 )
 
-// TestKeptIntermediates: those of candidates of a blend, as long as they take less than 32 MiB.
+// TestKeptIntermediates: intermediates are kept for candidates of a blend while they take at most 32 MiB.
 func TestKeptIntermediates(t *testing.T) {
 	linear := &candidate{method: &frame.Method{Map: "linear"}}
 	kernel := &candidate{method: &frame.Method{Map: "kernel"}}

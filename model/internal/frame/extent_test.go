@@ -6,7 +6,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// TestExtents: the bytes by hand, for 2,000 rows of 10 features, of which cross-validation uses 1,500.
+// TestExtents compares estimates of memory with bytes computed by hand, for 2,000 rows of 10 features, of which cross-
+// validation uses 1,500.
 func TestExtents(t *testing.T) {
 	e := Extent{Rows: 2000, Features: 10, Params: map[string]string{"k": "7", "t": "auto"}}
 	const folds = 1500 * 8 * 8 * 10

@@ -63,8 +63,8 @@ func TestFoldsKeepGroupsTogether(t *testing.T) {
 	}
 }
 
-// TestFoldsByHand: classes in the order of their names, then of their numbers; one with fewer rows than folds trains in
-// every fold.
+// TestFoldsByHand: classes are dealt in the order of their names, then of their numbers; one with fewer rows than folds
+// is in the training rows of every fold.
 func TestFoldsByHand(t *testing.T) {
 	p := func(classes []string, y ...int) *Rows { return &Rows{N: len(y), Y: y, Classes: classes} }
 	eight := p([]string{"b", "a", "c"}, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2)
@@ -103,7 +103,7 @@ func TestFoldsByHand(t *testing.T) {
 	}
 }
 
-// TestSharesAddUp: groups of 3, 3 and 4 rows share 5, and rows are at even distances.
+// TestSharesAddUp: groups of 3, 3 and 4 rows share 5 in proportion, and the chosen rows are evenly spaced.
 func TestSharesAddUp(t *testing.T) {
 	for limit, want := range map[int][]int{5: {1, 2, 2}, 9: {2, 3, 4}, 10: {3, 3, 4}, 11: {3, 3, 4}} {
 		share := Shares(10, limit)

@@ -46,7 +46,8 @@ func TestReductionIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestComponentsOfAShare: as many as have the share of the variance, exactly or more, and no fewer than outputs.
+// TestComponentsOfAShare: the fewest components that explain at least the share of the variance are kept, but no fewer
+// than outputs.
 func TestComponentsOfAShare(t *testing.T) {
 	total := mat.NewSymDense(3, []float64{2, 0, 0, 0, 1, 0, 0, 0, 1})
 	for _, c := range []struct {

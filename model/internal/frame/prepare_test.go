@@ -8,7 +8,7 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// TestBadDataIsRefused with its figures.
+// TestBadDataIsRefused: data that cannot be fitted are an error with the numbers that are wrong.
 func TestBadDataIsRefused(t *testing.T) {
 	two := func(change func(d *model.Data)) *model.Data {
 		d := &model.Data{N: 2, M: 2, X: []float64{1, 2, 3, 4}, Y: []int{0, 1}, Classes: []string{"a", "b"}}

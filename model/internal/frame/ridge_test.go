@@ -28,7 +28,7 @@ func TestShrinkageOfAnyUnit(t *testing.T) {
 	}
 }
 
-// TestShrinkageByHand: ((tr S^2)/p^2 + u^2) / ((n+1) ((tr S^2)/p^2 - u^2/p)) with the mean u of the diagonal.
+// TestShrinkageByHand compares with ((tr S^2)/p^2 + u^2) / ((n+1) ((tr S^2)/p^2 - u^2/p)), u the mean of the diagonal.
 func TestShrinkageByHand(t *testing.T) {
 	s := []float64{4, 1, 1, 2} // the numerator is 14.5, the denominator n+1
 	for _, c := range []struct {
@@ -52,7 +52,8 @@ func TestShrinkageByHand(t *testing.T) {
 	}
 }
 
-// TestRuleOfARidge: cv if one was chosen among several, fixed or oas otherwise, also where a kernel was chosen.
+// TestRuleOfARidge: the rule is cv if the ridge was chosen among several, also where a kernel was chosen, else fixed or
+// oas.
 func TestRuleOfARidge(t *testing.T) {
 	d := &model.Data{N: 24, M: 2, Classes: []string{"a", "b"}}
 	for i := range d.N {

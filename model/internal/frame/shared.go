@@ -25,8 +25,8 @@ type Scratch struct {
 	samples      []float64 // of the task that was loaded last
 }
 
-// Share makes the fits of copies of the task, which is loaded next, share what they have in common, and memory with
-// other fits. None of them may run concurrently, nor after another task with the same memory is loaded.
+// Share makes the fits of copies of a task share intermediate results, and memory with the fits of other tasks. Load
+// the task afterwards. The fits must not run concurrently, nor after another task is loaded in the same memory.
 func Share(t *Task, s *Scratch) { t.shared = &shared{scratch: s} }
 
 // ScratchOf is the memory that the fit shares with others, or new memory.

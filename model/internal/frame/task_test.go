@@ -171,7 +171,7 @@ func TestScaleOfNearCopies(t *testing.T) {
 	}
 }
 
-// TestCapped: of too many rows evenly spaced ones are used, by class if there are classes, and the report says so.
+// TestCapped: of too many rows, evenly spaced ones are used, by class if there are classes, and the report says so.
 func TestCapped(t *testing.T) {
 	d := &model.Data{N: 6, M: 1, X: []float64{0, 1, 2, 3, 4, 5}}
 	p := &Rows{N: 6, M: 1, X: d.X, Data: d, Index: linalg.Range(6)}
@@ -256,7 +256,7 @@ func TestTangentSpacesThatExplainAll(t *testing.T) {
 	}
 }
 
-// TestSumsOfClasses: S_w is S_t - S_b, and what is rounding error of it counts as 0.
+// TestSumsOfClasses: S_w is S_t - S_b, and rounding errors of it count as 0.
 func TestSumsOfClasses(t *testing.T) {
 	s := &BasisScatters{N: 10, Counts: []float64{4, 6}, Means: mat.NewDense(2, 2, []float64{3, 0, -2, 0}),
 		Total: mat.NewSymDense(2, []float64{6, 0, 0, 1})}

@@ -352,7 +352,8 @@ func TestOrthonormalize(t *testing.T) {
 	}
 }
 
-// TestTies: runs that begin among the first values, to their end, and sets in the order of their first members.
+// TestTies: a run of tied values that begins among the first ones is found to its end; sets are in the order of their
+// first members.
 func TestTies(t *testing.T) {
 	values := []float64{9, 5, 5, 4, 3, 3, 3, 1}
 	equal := func(a, b float64) bool { return a == b }

@@ -71,7 +71,7 @@ func TestGauss(t *testing.T) {
 	}
 }
 
-// TestNear: two rows of 1e6 bandwidths together are measured directly.
+// TestNear: a row is near if its squared norm and the largest one of a centre sum to less than a million bandwidths.
 func TestNear(t *testing.T) {
 	g := &Gauss{param: 2, largest: 5e5}
 	if g.near(1.5e6) || !g.near(1.4999e6) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestPathsThatAreKept: those between all rows if they take at most 64 MiB.
+// TestPathsThatAreKept: paths between all rows are kept if they take at most 64 MiB.
 func TestPathsThatAreKept(t *testing.T) {
 	for n, want := range map[int]bool{2896: true, 2897: false} {
 		e := &Geodesic{Training: Training{1, make([]float64, n), make([]float64, n)}, K: 1}

@@ -94,8 +94,7 @@ func normals(r *rand.Rand, n int) []float64 {
 	return x
 }
 
-// TestIndexOfFarRows: rows whose squares are not float64 are not compared by products, and others are scaled to at
-// most 1.
+// TestIndexOfFarRows: rows whose squares exceed float64 are not compared by products; others are scaled to at most 1.
 func TestIndexOfFarRows(t *testing.T) {
 	for exp, want := range map[int]bool{-401: false, -400: true, 400: true, 401: false} {
 		far := 2 * math.Ldexp(0.75, exp) // each is half of it from the mean

@@ -39,7 +39,8 @@ func TestKernelsByHand(t *testing.T) {
 	}
 }
 
-// TestParameterOfAKernel: the median squared distance, of copies the least one above 0; the features; the mean of chi2.
+// TestParameterOfAKernel: gauss takes the median squared distance, or the smallest above 0 if that is 0; polynomial the
+// number of features; chi2 the mean distance.
 func TestParameterOfAKernel(t *testing.T) {
 	three := []float64{0, 0, 1, 0, 3, 0} // squared distances 1, 9 and 4
 	origin := []float64{0, 0}

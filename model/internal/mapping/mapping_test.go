@@ -8,7 +8,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fail"
 )
 
-// TestCostsAndRoom: the cost of a row, in comparisons, and the number of rows that are projected at once.
+// TestCostsAndRoom: each map has a cost per row, in comparisons, and a number of rows that are projected at once.
 func TestCostsAndRoom(t *testing.T) {
 	gauss, linear := Kernel{Name: "gauss", Param: []float64{1}}, Kernel{Name: "linear"}
 	kernels := func(k Kernel) *KernelMap {
@@ -45,7 +45,7 @@ func TestCostsAndRoom(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAnArray: one number, and an integer below a bound.
+// TestNumbersOfAnArray: a count is an array of one integer from 0 to below 2^31 - 1.
 func TestNumbersOfAnArray(t *testing.T) {
 	of := func(v ...float64) (n int, err error) {
 		defer fail.Catch(&err)
@@ -69,7 +69,7 @@ func TestNumbersOfAnArray(t *testing.T) {
 	}
 }
 
-// TestPlacesByHand: rows on a line, and a new one at 0.4 of the way from the first to the second.
+// TestPlacesByHand projects new rows by each map of training rows, for three rows on a line.
 func TestPlacesByHand(t *testing.T) {
 	line := Training{1, []float64{0, 1, 10}, []float64{2, 4, 30}}
 	far := math.Exp(-2 * 0.2) // of the second row, relative to the first: 0.36 - 0.16 = 0.2

@@ -110,7 +110,8 @@ func TestConjugateSolves(t *testing.T) {
 	}
 }
 
-// TestDirect: rows of up to 300 features and an alpha above 1e-8 of the largest product, of the linear kernel alone.
+// TestDirect: the linear kernel is solved by a factor of the features' order if there are at most 300 features and
+// alpha is above 1e-8 of the largest product.
 func TestDirect(t *testing.T) {
 	for _, c := range []struct {
 		linear   bool

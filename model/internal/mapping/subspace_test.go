@@ -7,7 +7,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// TestMaxRank by its formula, with 8 multiplications for a kernel and 96 vectors at most.
+// TestMaxRank compares with the formula: a kernel costs 8 multiplications, and there are at most 96 vectors.
 func TestMaxRank(t *testing.T) {
 	for _, c := range [][3]int{{100, 7, 0}, {100, 8, 0}, {100, 28, 100 * 20 / 256}, {300, 64, 300 * 56 / 728},
 		{100_000, 1000, 96}, {1, 300, 0}} {
@@ -17,7 +17,7 @@ func TestMaxRank(t *testing.T) {
 	}
 }
 
-// TestSpan: a part of 1e-12 of a row counts as rounding error, and rows whose squares are not float64 have no basis.
+// TestSpan: a part of less than 1e-12 of a row is rounding error, and rows whose squares exceed float64 have no basis.
 func TestSpan(t *testing.T) {
 	row := func(v ...float64) []float64 { return v }
 	for _, c := range []struct {

@@ -77,7 +77,7 @@ type Training struct {
 	index       []int // of the fitted rows among all; nil: they are all
 }
 
-// NewTraining is all rows and a subset of them; nil means all.
+// NewTraining is all rows, and the subset that preprocessing is fitted on; nil: all.
 func NewTraining(all *frame.Rows, subset []int) Training {
 	if subset == nil {
 		return Training{all, all, nil}
@@ -85,7 +85,7 @@ func NewTraining(all *frame.Rows, subset []int) Training {
 	return Training{all, all.Subset(subset), subset}
 }
 
-// subset is the fitted ones of all rows, or of what preprocessing makes of them.
+// subset is the fitted ones of the given rows, which are all rows or what preprocessing made of all.
 func (t Training) subset(rows *frame.Rows) *frame.Rows {
 	switch {
 	case rows == t.All:
@@ -96,7 +96,7 @@ func (t Training) subset(rows *frame.Rows) *frame.Rows {
 	return rows.Subset(t.index)
 }
 
-// BySpec orders items by their specs, in the order in which these come first: fits of one spec after the other share
+// BySpec sorts items by their specs, in the order in which the specs come first. Consecutive fits of one spec can share
 // the rows that it makes.
 func BySpec[T any](items []T, spec func(T) Spec) []T {
 	first := map[Spec]int{}
@@ -109,7 +109,7 @@ func BySpec[T any](items []T, spec func(T) Spec) []T {
 }
 
 // Fit fits the preprocessing on the training rows and applies it to all rows. inner is the scale of the features that
-// kernels and normal scores are computed from. The task shares memory, unless it is nil; see [frame.Share].
+// kernels and normal scores are computed from. memory is what the fits share, see [frame.Share]; nil: they share nothing.
 func (s Spec) Fit(ctx context.Context, rows Training, inner model.Scale, seed uint64, memory *frame.Scratch) (*Fitted,
 	error) {
 	p, subset := rows.All, rows.subset

@@ -147,7 +147,8 @@ func TestLandmarksOfOtherModels(t *testing.T) {
 	}
 }
 
-// TestHashOfRows: of one zero it is the first number of SplitMix64 with the seed; -0 is 0, and the order counts.
+// TestHashOfRows: the hash of one zero is the first number of SplitMix64 with that seed; -0 counts as 0, and the order
+// of numbers matters.
 func TestHashOfRows(t *testing.T) {
 	for seed, want := range map[uint64]uint64{0: 0xe220a8397b1dcdaf, 1234567: 6457827717110365317} {
 		if got := hashRow([]float64{0}, seed); got != want {

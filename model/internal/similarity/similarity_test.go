@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fail"
 )
 
-// TestWidthsByHand, of rows at 0, 1 and 3.
+// TestWidthsByHand computes distances, widths and heat kernels of rows at 0, 1 and 3.
 func TestWidthsByHand(t *testing.T) {
 	d := SquaredDistances(t.Context(), mat.NewDense(3, 1, []float64{0, 1, 3}))
 	if want := mat.NewDense(3, 3, []float64{0, 1, 9, 1, 0, 4, 9, 4, 0}); !mat.Equal(d, want) {
@@ -30,7 +30,8 @@ func TestWidthsByHand(t *testing.T) {
 	}
 }
 
-// TestObjectiveByHand: tr G - 2 tr(G W) + tr(W G W) + alpha |W - S|^2 + beta sum W, also with products by sign.
+// TestObjectiveByHand compares the objective with tr G - 2 tr(GW) + tr(WGW) + alpha |W - S|^2 + beta sum W, also from
+// products split by sign.
 func TestObjectiveByHand(t *testing.T) {
 	g := mat.NewDense(2, 2, []float64{3, -1, -1, 2})
 	w, s := mat.NewDense(2, 2, []float64{0, 0.5, 0.5, 0}), mat.NewDense(2, 2, []float64{0, 2, 2, 0})

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestNormalByHand: between 1 and -1 the minimum of w^2/2 + 2 c (1 - w)^2 is at 4c/(1 + 4c), and further rows
-// outside of the margin change nothing.
+// TestNormalByHand: for rows at 1 and -1 the minimum of w^2/2 + 2 c (1 - w)^2 is at 4c/(1 + 4c), and rows outside of
+// the margin change nothing.
 func TestNormalByHand(t *testing.T) {
 	for _, c := range []float64{0.01, 0.5, 10, 1e4} {
 		for _, more := range []float64{1, 9} {

@@ -26,7 +26,8 @@ func lines(t *testing.T, angle float64) (*mat.Dense, *graph.Matrix, *Spaces) {
 		Spaces: []*graph.Tangent{line(1, 0), line(math.Cos(angle), math.Sin(angle)), {Basis: new(mat.Dense)}}}
 }
 
-// TestFormByHand: sum_ij W_ij (f_i - f_j - v_j B_ji)^2 + gamma sum_ij W_ij (v_i - A_ij v_j)^2 of three rows.
+// TestFormByHand compares the form with sum_ij W_ij (f_i - f_j - v_j B_ji)^2 + gamma sum_ij W_ij (v_i - A_ij v_j)^2,
+// for three rows.
 func TestFormByHand(t *testing.T) {
 	const gamma = 2
 	for _, angle := range []float64{0, 0.3, math.Pi / 2} {
@@ -105,7 +106,7 @@ func TestFormByHand(t *testing.T) {
 	}
 }
 
-// TestPseudoInverses: of zero, of a matrix of full rank, and with values up to 1e-10 of the largest as zero.
+// TestPseudoInverses: values up to 1e-10 of the largest count as 0, and zero has no inverse.
 func TestPseudoInverses(t *testing.T) {
 	if q, null, err := PseudoInverse(t.Context(), mat.NewSymDense(2, nil)); q != nil || null != nil || err != nil {
 		t.Errorf("of zero: %v, %v, %v", q, null, err)

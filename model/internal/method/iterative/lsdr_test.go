@@ -23,7 +23,8 @@ func TestMedianDistance(t *testing.T) {
 	}
 }
 
-// TestInformationByHand, of two rows of one class and one of another, each a centre.
+// TestInformationByHand compares the estimate with its formula, for two rows of one class and one of another, each a
+// centre.
 func TestInformationByHand(t *testing.T) {
 	rows := &frame.Rows{N: 3, M: 1, Y: []int{0, 0, 1}, Classes: []string{"a", "b", "none"}}
 	x := mat.NewDense(3, 1, []float64{0, 2, 5})

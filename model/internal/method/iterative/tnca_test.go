@@ -109,7 +109,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestLossByHand: -log of the share of the own class, of rows that weigh (1 + d^2/8)^-4, and the penalty.
+// TestLossByHand compares the loss with -log of the share of the own class, with weights (1 + d^2/8)^-4, and the
+// penalty.
 func TestLossByHand(t *testing.T) {
 	rows := &frame.Rows{N: 3, M: 1, Y: []int{0, 0, 1}, Classes: []string{"a", "b"}}
 	l := NewNeighbourLoss(rows, 100)

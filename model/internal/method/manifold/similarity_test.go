@@ -55,7 +55,7 @@ func TestDefaultsOfASimilarity(t *testing.T) {
 	}
 }
 
-// TestNotesOfALearning: the values that were chosen, and what to do if it did not converge.
+// TestNotesOfALearning: the report notes the values that were chosen, and what to do if the search did not converge.
 func TestNotesOfALearning(t *testing.T) {
 	l := &learnedSimilarity{Learned: &similarity.Learned{Start: 9, End: 3, Zero: 5, Steps: 4, Gradient: 0.5},
 		rule: similarity.Rule{Alpha: 1, Beta: 2, Steps: 8}, rate: 0.25, sigma: 0.75}

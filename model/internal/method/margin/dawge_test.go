@@ -11,7 +11,8 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 )
 
-// TestRowsNextToAClass: the nearest to any of its rows, in row order, of equally near ones the earlier.
+// TestRowsNextToAClass: the rows nearest to any row of the class are returned in row order; of equally near ones the
+// earlier.
 func TestRowsNextToAClass(t *testing.T) {
 	own, others := mat.NewDense(2, 1, []float64{0, 10}), mat.NewDense(5, 1, []float64{3, 9, -2, 12, 50})
 	for k, want := range map[int][]float64{1: {9}, 2: {9, -2}, 3: {9, -2, 12}, 4: {3, 9, -2, 12}, 9: {3, 9, -2, 12, 50}} {
@@ -26,8 +27,8 @@ func TestRowsNextToAClass(t *testing.T) {
 	}
 }
 
-// TestAnglesByHand: sum of |cos| of the edges with the normal, times their differences, of three rows and one of two
-// equal ones.
+// TestAnglesByHand compares the form with its sum over edges, |cos(edge, normal)| times the product of differences, for
+// four rows, two of them equal.
 func TestAnglesByHand(t *testing.T) {
 	x := mat.NewDense(4, 2, []float64{0, 0, 3, 4, 0, 2, 0, 0})
 	along := []float64{0, 1}

@@ -10,7 +10,8 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// TestFactorsOfAKernel: K = F F' down to 1e-10 of its largest entry; the coefficients of the pivots give F'a.
+// TestFactorsOfAKernel: a kernel is FF' down to 1e-10 of its largest entry, and coefficients of the pivots give the
+// same outputs.
 func TestFactorsOfAKernel(t *testing.T) {
 	k := mat.NewSymDense(3, []float64{4, 2, 2, 2, 5, 1, 2, 1, 1}) // the third row is half of the first
 	factor, pivots, back := factorKernel(k)

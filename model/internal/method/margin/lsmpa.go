@@ -126,8 +126,8 @@ func nearness(ctx context.Context, t *frame.Task) []float64 {
 	return g
 }
 
-// medianPositive is the median of the positive numbers above the diagonal of g, n x n; the largest of them is given. It
-// counts them by size and selects among those of a middling size, because a copy of all would take much memory.
+// medianPositive is the median of the positive numbers above the diagonal of g, n x n, whose maximum is largest. It
+// counts them in equal parts of the range and copies only those of the part with the median, to save memory.
 func medianPositive(g []float64, n int, largest float64) float64 {
 	const sizes = 1 << 12 // equal parts of the range: a median is among a few thousandths of the numbers
 	size := func(v float64) int { return int(v / largest * (sizes - 1)) }

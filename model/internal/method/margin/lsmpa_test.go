@@ -44,7 +44,7 @@ func TestMedianPositive(t *testing.T) {
 	}
 }
 
-// TestWeightsOfPairs: functions of the nearness, which is at least a thousandth of its median and at most 1.
+// TestWeightsOfPairs: weights are functions of the nearness, which is from a thousandth of its median to 1.
 func TestWeightsOfPairs(t *testing.T) {
 	x := mat.NewDense(5, 1, []float64{0, 0, 1, 3, 4})
 	task := &frame.Task{X: x, M: 1, Params: map[string]string{"k": "4", "l1": "2", "l2": "3", "l3": "5"},

@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestPairsByHand: of three means on a line, two of them equal.
+// TestPairsByHand compares accuracy, gradient and start with their formulas, for three means on a line, two of them
+// equal.
 func TestPairsByHand(t *testing.T) {
 	p := &Pairs{Means: mat.NewDense(3, 2, []float64{0, 0, 2, 0, 2, 0}), Prior: []float64{0.5, 0.3, 0.2}}
 	erf := math.Erf(2 / (2 * math.Sqrt2))
