@@ -8,7 +8,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestRejectedText: rows of text that are rejected are written as they came, in the shape of the message, also none.
+// TestRejectedText: rejected rows of text are written as they came, in the shape of the message, also if there are
+// none.
 func TestRejectedText(t *testing.T) {
 	for _, c := range []struct {
 		format wire.Format

@@ -1071,7 +1071,7 @@ func columns(t *testing.T, typed ...any) arrow.Record {
 	return array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(arrays[0].Len()))
 }
 
-// TestWritersRefuse: what a format has no place for is an error that names the file and the column.
+// TestWritersRefuse: a value that a format cannot represent is an error with the file and the column.
 func TestWritersRefuse(t *testing.T) {
 	one := columns(t, arrow.PrimitiveTypes.Int8, `[1]`)
 	twice := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "a_0", Type: one.Column(0).DataType()},

@@ -136,8 +136,8 @@ func TestBlocksOfAFooter(t *testing.T) {
 	}
 }
 
-// TestRefusedStreams: a stream that does not begin with a schema, has another one later or extends a dictionary is
-// refused, and a batch that is larger than the limit, by one byte.
+// TestRefusedStreams: a stream is an error if it does not begin with a schema, or if another schema follows; so is a
+// batch one byte above the limit.
 func TestRefusedStreams(t *testing.T) {
 	message := func(rec arrow.Record) []byte {
 		msg, err := arrowio.FromRecords(rec.Schema(), rec)

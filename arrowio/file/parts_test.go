@@ -73,8 +73,8 @@ func TestWholeIsClosedOnce(t *testing.T) {
 	}
 }
 
-// TestTypesOfSeveralFiles: a column of several CSV files has the type of all its values, and a text says which file and
-// line it is from.
+// TestTypesOfSeveralFiles: the type of a column of several CSV files fits the values of all, and an error about a text
+// has its file and line.
 func TestTypesOfSeveralFiles(t *testing.T) {
 	for _, c := range []struct {
 		a, b, want, why string // values of the files, the type and why it is text
@@ -135,7 +135,7 @@ func TestTypesOfSeveralFiles(t *testing.T) {
 	}
 }
 
-// TestWordsOfSeveralFiles: a word for a missing value is in any of the files.
+// TestWordsOfSeveralFiles: a word for a missing value may be in any of the files.
 func TestWordsOfSeveralFiles(t *testing.T) {
 	paths := []string{csvFile(t, "a.csv", "x\n1\n"), csvFile(t, "b.csv", "x\n?\n")}
 	r, err := Options{Missing: []string{"?", "-"}}.OpenAll(paths)

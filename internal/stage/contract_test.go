@@ -33,8 +33,8 @@ func TestStoreWithoutSchema(t *testing.T) {
 	}
 }
 
-// TestFeaturesOfSummaries: sums of features that exceed the window's memory are refused with what they need, at the
-// byte, and features that are not those of the schema with both numbers.
+// TestFeaturesOfSummaries: an error says how much memory the sums of too many features need, and how many features the
+// schema has if they differ.
 func TestFeaturesOfSummaries(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(c *spec.Config) { c.Training.Block, c.Training.Window.Bytes = 10, 3*8*500*500 })

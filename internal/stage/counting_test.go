@@ -500,8 +500,8 @@ func (l *lockedLog) String() string {
 	return l.text.String()
 }
 
-// TestKeptMessages: messages are kept up to an eighth of the window's memory while the schema is not known, what
-// follows them in the order that it came, and times that labels have reached once.
+// TestKeptMessages: while the schema is not known, messages are kept up to an eighth of the window's memory, later
+// events in their order, and each time that labels have reached once.
 func TestKeptMessages(t *testing.T) {
 	t.Parallel()
 	log := &lockedLog{}

@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestBeginsOfFrames: what is no frame is refused with what it looks like, and how many bytes are there.
+// TestBeginsOfFrames: bytes that are not a frame are an error that says what they look like and how many there are.
 func TestBeginsOfFrames(t *testing.T) {
 	const marker = "\xff\xff\xff\xff"
 	for _, c := range []struct {

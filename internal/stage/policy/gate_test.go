@@ -235,7 +235,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestAgreement: its rate, chance and clone are of the last rows and those before.
+// TestAgreement: rate and chance are those of the newest rows, and a clone does not share its counts.
 func TestAgreement(t *testing.T) {
 	var a Agreement
 	for i := range 750 {

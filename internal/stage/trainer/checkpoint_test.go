@@ -88,7 +88,7 @@ func TestRestoredComparisons(t *testing.T) {
 	}
 }
 
-// TestForgottenModels: the state of a checkpoint whose models are not the live one is that of its rows.
+// TestForgottenModels: a checkpoint whose model is not the live one restores the state of its rows alone.
 func TestForgottenModels(t *testing.T) {
 	at := window.Position{Seq: 7}
 	rows := checkpoint{Format: 2, Last: at, Oldest: at, Level: 3, References: 4, Alarms: 5, Known: 6,

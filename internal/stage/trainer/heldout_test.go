@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// TestHeldOutRowsBeatChance: rows that are held out show that a model of two separate classes beats chance, be it the
-// candidate or the live model.
+// TestHeldOutRowsBeatChance: rows that are held out show that a model of two separate classes beats chance, for the
+// candidate and for the live model.
 func TestHeldOutRowsBeatChance(t *testing.T) {
 	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
 	l.live = nil // so that nothing is fitted meanwhile

@@ -46,8 +46,8 @@ func TestRowsOfTooManyClasses(t *testing.T) {
 	}
 }
 
-// TestFixedLabels: a fix to a row that is not there is returned, the label that a row has changes nothing, another one
-// moves the reference, and a replaced row leaves the window.
+// TestFixedLabels: a fix to a row that is not in the window is returned; the present label changes nothing; another
+// label moves the reference; a replaced row leaves the window.
 func TestFixedLabels(t *testing.T) {
 	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
 	d := l.data

@@ -465,7 +465,7 @@ func TestStatusOfATrainer(t *testing.T) {
 	}
 }
 
-// TestWaitingRows: each event with rows says which row waits for its label, and no request or change of standby does.
+// TestWaitingRows: events with rows report which row waits for its label; requests and standby changes do not.
 func TestWaitingRows(t *testing.T) {
 	l, _, live := logged(t, fit.Config{Method: "lda", Dim: 2})
 	on := true

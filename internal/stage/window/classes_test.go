@@ -150,7 +150,7 @@ func TestOutliersAreListed(t *testing.T) {
 	}
 }
 
-// TestCountsOfClasses: classes are counted by their rows, and their names are sorted without those of no rows.
+// TestCountsOfClasses counts classes by their rows; the sorted names leave out classes without rows.
 func TestCountsOfClasses(t *testing.T) {
 	c := classesOfSizes(3, 10, 2, 4)
 	c.summedRows = make([]int, 4)
@@ -163,8 +163,8 @@ func TestCountsOfClasses(t *testing.T) {
 	}
 }
 
-// TestLentRows: fits see the rows of a class that are held out while fewer than half of its rows, and than ten, are
-// not; then they are held out again.
+// TestLentRows: fits use the held-out rows of a class while its other rows are fewer than ten and fewer than half of
+// all. Then these rows are held out again.
 func TestLentRows(t *testing.T) {
 	for _, c := range []struct {
 		fitted, heldOut int
