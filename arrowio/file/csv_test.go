@@ -1,8 +1,6 @@
 package file
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -95,33 +93,6 @@ func TestCSVTypeOfWholeColumn(t *testing.T) {
 	if why, doubtful := r.NotNumeric("x"); !doubtful || !strings.Contains(why, "line 20002") ||
 		!strings.Contains(why, `"a"`) {
 		t.Errorf("why: %q, %v", why, doubtful)
-	}
-}
-
-// An error has file, line and fix.
-func TestCSVErrors(t *testing.T) {
-	for _, c := range []struct{ content, want string }{
-		{"a,b\n1,2\n3\n", "line 3 has another number of fields than the 2"},
-		{"a,b\n1,2\n\"x\ny\",3\n4,5,6\n", "line 5"},
-		{"a,b\n1,\"2\n", "quote"},
-		{"a;b\tc\n1;2\t3\n", "a semicolon or a tab: set --delimiter"},
-		{",b\n1,2\n", "column 1 has no name"},
-		{"a,b,a\n1,2,3\n", `columns 1 and 3 are both named "a"`},
-		{"\n\n", "is empty"},
-		{"", "is empty"},
-	} {
-		_, err := Open(csvFile(t, "bad.csv", c.content))
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "bad.csv") {
-			t.Errorf("%q: %v, want %q", c.content, err, c.want)
-		}
-	}
-	var z bytes.Buffer
-	g := gzip.NewWriter(&z)
-	g.Write([]byte(strings.Repeat("some,thing\n", 1000)))
-	g.Close()
-	_, err := Open(csvFile(t, "cut.csv.gz", z.String()[:z.Len()-10]))
-	if err == nil || !strings.Contains(err.Error(), "cut off") {
-		t.Errorf("a cut gzip file: %v", err)
 	}
 }
 

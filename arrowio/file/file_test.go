@@ -841,6 +841,14 @@ func TestRefusedFiles(t *testing.T) {
 		{"a.csv.gz", gzipped(t, ""), Options{}, " is empty: the first line names the columns"},
 		{"a.csv.gz", gzipped(t, "a,b\n1,2\n")[:20], Options{},
 			": the gzip data ends early: the file was cut off; copy it again"},
+		{"a.csv.gz", gzipped(t, strings.Repeat("some,thing\n", 1000))[:60], Options{},
+			": the gzip data ends early: the file was cut off; copy it again"},
+		{"a.csv", "a,b\n1,2\n\"x\ny\",3\n4,5,6\n", Options{},
+			": line 5 has another number of fields than the 2 of the header: correct the line, or quote a field that " +
+				"holds a comma"},
+		{"a.csv", "a,b\n1,\"2\n", Options{},
+			`: line 2, column 6: extraneous or missing " in quoted-field: a quote inside a quoted field is written ` +
+				`twice`},
 		{"a.csv.gz", gzipped(t, "<html>"), Options{},
 			": the content is HTML or XML, such as a page to log in: download the file itself, or save the table as " +
 				"CSV"},

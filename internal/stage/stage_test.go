@@ -576,9 +576,6 @@ func TestTransformStops(t *testing.T) {
 func TestConfigRefused(t *testing.T) {
 	for want, change := range map[string]func(*spec.Config){
 		`nulls "drop" is not one of`:        func(c *spec.Config) { c.Nulls = "drop" },
-		`no label column is named`:          func(c *spec.Config) { c.Spec.Label, c.Fit.Method = "", "lda" },
-		`holdout 0.9 is not in`:             func(c *spec.Config) { c.Training.Holdout = 0.9 },
-		`a window of 3 rows is too small`:   func(c *spec.Config) { c.Training.Window.Rows = 3 },
 		`align "spin" is not one of`:        func(c *spec.Config) { c.Training.Align = "spin" },
 		`nosuch`:                            func(c *spec.Config) { c.Fit.Method = "nosuch" },
 		`window balance "some" is not one`:  func(c *spec.Config) { c.Training.Window.Balance = "some" },

@@ -25,6 +25,7 @@ func TestMomentsAreRefused(t *testing.T) {
 		{s, nil, classes, Config{Method: "lda"}, ""},
 		{s, []string{"x", "y"}, classes, Config{Method: "lda", Scale: model.ScaleNone}, ""},
 		{nil, nil, classes, Config{Method: "lda"}, "lda: no statistics given"},
+		{moments.New(2, false), nil, classes, Config{Method: "lda"}, "lda: moments: no rows"},
 		{s, nil, classes, Config{Method: "mfa"}, "mfa: needs the rows; fit it from a window"},
 		{s, nil, classes, Config{Method: Blend, Params: map[string]string{"members": "lda/standard/1,mfa/none/1"}},
 			"blend: member mfa/none/1 needs the rows; fit it from a window"},

@@ -190,20 +190,6 @@ func TestNonlinearAuto(t *testing.T) {
 	if again := fit(t, data, c.WithChoice(choice)); again.Digest() != one.Digest() || one.Method() != choice.Method {
 		t.Errorf("%s; fitted again as %+v it is another model", one.Method(), c.WithChoice(choice))
 	}
-	for _, bad := range []struct {
-		c    Config
-		want string
-	}{
-		{Config{Method: "lda", Nonlinear: true}, "nonlinear is for method auto"},
-		{Config{Nonlinear: true, Landmarks: 30}, "remove landmarks or nonlinear"},
-		{Config{Fewest: true, Dim: 2}, "fewest is for dim auto"},
-		{Config{Nonlinear: true, Scale: model.ScaleRank}, "remove scale or nonlinear"},
-		{Config{Landmarks: 30, Scale: model.ScaleRank}, "landmarks cannot be combined with the scale rank"},
-	} {
-		if err := bad.c.Validate(); err == nil || !strings.Contains(err.Error(), bad.want) {
-			t.Errorf("%+v: %v, want %q", bad.c, err, bad.want)
-		}
-	}
 	if _, err := Fit(t.Context(), data, Config{Method: "isomap", Scale: model.ScaleRank}); err == nil ||
 		!strings.Contains(err.Error(), "is not linear") {
 		t.Errorf("isomap of normal scores: %v", err)
