@@ -61,8 +61,8 @@ func TestPartitionsAreShared(t *testing.T) {
 	})
 }
 
-// TestHandOverReadsNoOutputs: the next owner of a partition is told by one that ended up to where inputs may be
-// answered, and does not read that from the outputs.
+// TestHandOverReadsNoOutputs: an owner of a partition that ends cleanly tells the next one up to where inputs may be
+// answered, so that this one does not read the outputs.
 func TestHandOverReadsNoOutputs(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
