@@ -55,7 +55,7 @@ CURVED = 1 << 14  # rows that are projected behind landmarks: memory does not bo
 SLOW = ("scikit-learn", "Intel extension")  # at projecting, by their checks of arguments
 SETTLE = 0.02  # seconds before a turn, in which the threads of the last one stop spinning
 HUGE = "embedd, rows in pages of 2 MB"
-FLOAT32 = "`embedd` fits in float64, which these do not"
+FLOAT32 = "`embedd` fits in float64, the peer in float32"
 PAGES = (
     "`embedd` reads the rows three times, for missing values, sums and the product; numpy's arrays are in pages of 2 "
     "MB, the rows of a Go program in pages of 4 KB, and the column of pages says what those cost"
@@ -623,11 +623,11 @@ extension, which fits its own. numpy is `np.matmul(x, w, out=y)` and `y += bias`
 `LinearTransform`; scikit-learn `PCA.transform`. scikit-learn and its extension work through an eighth of the rows in
 each turn.
 
-In pages of 4 KB, as those of a Go program under `transparent_hugepage=madvise`, and of messages in it:
+Rows in pages of 4 KB, as a Go program and its messages have them under `transparent_hugepage=madvise`:
 
 {small}
 
-In pages of 2 MB, which numpy asks for its own arrays. The rates of all of them are higher there:
+Rows in pages of 2 MB, which numpy requests for its arrays. All programs need less processor time with them:
 
 {huge}
 
@@ -645,8 +645,8 @@ model as `embedd model export` writes it, in float64; scikit-learn is `Nystroem`
 ## Fits
 
 ms a fit, from rows in memory. `embedd` fits in float64, from float64 rows in pages of 4 KB; the first column of
-ratios is how many times as long it takes as from pages of 2 MB, in which numpy's arrays are. pca to 8: scikit-learn
-is `PCA(8)`, which chooses `covariance_eigh`; numpy the covariance and `eigh`; faiss `PCAMatrix`.
+ratios is this time divided by that with rows in pages of 2 MB, which numpy's arrays have. pca to 8: scikit-learn is
+`PCA(8)`, which chooses `covariance_eigh`; numpy the covariance and `eigh`; faiss `PCAMatrix`.
 
 {pca}
 
@@ -697,7 +697,8 @@ REASONS = {
     ("fit", "faiss, float32"): FLOAT32,
     ("fit", "numpy and scipy, float32"): FLOAT32,
     ("fit", ""): PAGES,
-    ("learning", ""): "it fits several candidates and scores them before one is used, which these do not",
+    ("learning", ""): "`embedd` fits several candidates and scores them before it uses one, "
+    "which the peer does not",
     ("projection", ""): "`embedd` runs a block of up to 2^20 multiply-adds on one thread",
 }
 
