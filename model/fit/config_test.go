@@ -27,7 +27,8 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		{Config{Method: "lda", Nonlinear: true}, "nonlinear is for method auto, which then tries landmarks and normal " +
 			"scores; for lda give landmarks, or the scale rank"},
 		{Config{Nonlinear: true, Landmarks: 1}, "nonlinear auto draws 300 landmarks itself; remove landmarks or nonlinear"},
-		{Config{Nonlinear: true, Scale: model.ScaleRank}, "nonlinear auto tries the scale rank among others; remove scale or nonlinear"},
+		{Config{Nonlinear: true, Scale: model.ScaleRank},
+			"nonlinear auto tries the scale rank among others; remove scale or nonlinear"},
 		{Config{Landmarks: 1, Scale: model.ScaleRank}, "landmarks cannot be combined with the scale rank"},
 		{Config{Landmarks: -1}, "-1 landmarks of width 0; give numbers from 0"},
 		{Config{Landmarks: 1, Width: -1}, "1 landmarks of width -1; give numbers from 0"},

@@ -109,7 +109,7 @@ func BySpec[T any](items []T, spec func(T) Spec) []T {
 }
 
 // Fit fits the preprocessing on the training rows and applies it to all rows. inner is the scale of the features that
-// kernels and normal scores are computed from. memory is what the fits share, see [frame.Share]; nil: they share nothing.
+// kernels and normal scores are computed from. memory is what fits share, see [frame.Share]; nil: they share nothing.
 func (s Spec) Fit(ctx context.Context, rows Training, inner model.Scale, seed uint64, memory *frame.Scratch) (*Fitted,
 	error) {
 	p, subset := rows.All, rows.subset
