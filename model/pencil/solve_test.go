@@ -1,6 +1,8 @@
 package pencil
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -54,6 +56,43 @@ func TestReducedOrders(t *testing.T) {
 		apply := func(a *mat.Dense) *mat.Dense { return tile.Times(t.Context(), s, a) }
 		if got := solveReduced(t.Context(), s, Identity(c.n), Max, c.d, apply); (got != nil) != c.want {
 			t.Errorf("%d values of order %d: %v", c.d, c.n, !c.want)
+		}
+	}
+}
+
+// TestReleasedMemory: a solution and a second metric keep their numbers while later calls use the memory that a metric
+// released.
+func TestReleasedMemory(t *testing.T) {
+	for _, n := range []int{5, 80, 200} {
+		rng := rand.New(rand.NewPCG(5, uint64(n)))
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = 1 + float64(i)
+		}
+		solve := func(d *mat.SymDense) (*Solution, *Metric) {
+			q, err := Ridge(d, 0.5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Solve(t.Context(), withValues(rng, values), q, Max, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, q
+		}
+		first, released := solve(withValues(rng, values))
+		_, kept := solve(withValues(rng, values))
+		vectors, u := mat.DenseCopyOf(first.Vectors), slices.Clone(kept.u.u)
+		released.Release()
+		for range 3 {
+			_, q := solve(withValues(rng, values))
+			q.Release()
+			if _, err := Rank(t.Context(), withValues(rng, values)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !mat.Equal(first.Vectors, vectors) || !slices.Equal(kept.u.u, u) {
+			t.Errorf("order %d: later calls change a solution, or another metric", n)
 		}
 	}
 }
