@@ -411,7 +411,7 @@ async def pipelines(o, worker, x):
         for name in ("features", "reduced", "dead"):
             await js.add_stream(name=name, subjects=[f"{name}.>"])
         turns = 0
-        for rows, count in ((256, 1600), (16, 12000)):
+        for rows, count in ((256, 3200), (16, 24000)):
             await js.purge_stream("features")
             body = bytes_of(rows, x)
             for _ in range(count):
@@ -458,7 +458,7 @@ async def pipelines(o, worker, x):
                                 await asyncio.sleep(0.004)
                             raise RuntimeError(f"{name} did not answer: {(o.folder / f'{key}.log').read_text()}")
 
-                        at, clock, cpu = await reaches(first + count // 8)
+                        at, clock, cpu = await reaches(first + count // 2)
                         to, clock_to, cpu_to = await reaches(first + count - 1)
                     finally:
                         for p in started:
@@ -662,7 +662,7 @@ features, and publish each with 8 outputs to another stream, through a nats-serv
 storage: at most 1,024 messages in flight, a message id, a confirmation, then an acknowledgement. `embedd` is `embedd
 run` with a model file. The peer is [pipeline.py](../../tools/comparison/pipeline.py): nats-py on uvloop, pyarrow and
 numpy, pulls in batches ahead of the work, and publishes without waiting; for two threads two processes of it share
-the consumer. Times are from an eighth of the messages to the last, without the server's.
+the consumer. Times are from half of the messages to the last, without the server's.
 
 {pipelines}
 
