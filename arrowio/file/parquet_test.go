@@ -393,7 +393,7 @@ func TestRowsOfABatch(t *testing.T) {
 	}
 }
 
-// TestTypesOfParquet: a value of each type comes back from Parquet, as the type that Parquet has for it.
+// TestTypesOfParquet writes a value of each Arrow type to Parquet, and checks value and type when it is read.
 func TestTypesOfParquet(t *testing.T) {
 	p, f, b := arrow.PrimitiveTypes, arrow.FixedWidthTypes, arrow.BinaryTypes
 	dictionary := &arrow.DictionaryType{IndexType: p.Int8, ValueType: b.String}

@@ -10,14 +10,13 @@ import (
 const (
 	// maxConflicts is how often Modify starts again after a conflict.
 	maxConflicts = 100
-	// maxUnconfirmed is how often Modify repeats a write that was not confirmed.
+	// maxUnconfirmed is how often Modify repeats a write that failed or got no reply.
 	maxUnconfirmed = 4
 )
 
 // Modify replaces a stored value by compare-and-set, and returns what is stored then, with its revision. change gets
 // the stored value, nil if there is none, and its revision, and returns the new value. It is called again after a
-// conflict.
-// write stores a value if the stored one is still at a revision; else its error is ErrConflict.
+// conflict. write stores a value if the stored one is still at a revision; else its error is ErrConflict.
 //
 // A write that was not confirmed within HedgeWait may be stored, now or later. So the value is read back, and the same
 // value is written again if it is not there: then it is stored once.

@@ -12,19 +12,20 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// flooded is a store whose writes a test announces. It counts how often the pointer is read.
-type flooded struct {
+// announcedStore is a store that gives the test the function that receives announcements. It counts reads of the
+// pointer.
+type announcedStore struct {
 	Store
 	notify chan func(natsx.Change)
 	reads  atomic.Int64
 }
 
-func (f *flooded) watch(_ string, notify func(natsx.Change)) (time.Duration, func()) {
+func (f *announcedStore) watch(_ string, notify func(natsx.Change)) (time.Duration, func()) {
 	f.notify <- notify
 	return math.MaxInt64, func() {}
 }
 
-func (f *flooded) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
+func (f *announcedStore) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
 	f.reads.Add(1)
 	return f.Store.load(ctx, pipeline)
 }
@@ -38,7 +39,7 @@ func TestFloodOfAnnouncements(t *testing.T) {
 		t.Fatal(err)
 	}
 	save(t, New(s, "digits", Options{}), 1, "")
-	f := &flooded{Store: s, notify: make(chan func(natsx.Change), 1)}
+	f := &announcedStore{Store: s, notify: make(chan func(natsx.Change), 1)}
 	defer New(f, "digits", Options{}).Follow(t.Context(), func(*Choice) error { return nil })()
 	notify := <-f.notify
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {

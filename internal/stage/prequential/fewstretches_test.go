@@ -35,8 +35,8 @@ func TestLossOfTwoStretches(t *testing.T) {
 	}
 }
 
-// TestSubstitutes: a class without rows that are held out has ten references, its oldest rows that fits see, or as many
-// as the level allows.
+// TestSubstitutes: the references of a class without held-out rows are its oldest fitted rows: ten of them, or fewer if
+// the level allows fewer.
 func TestSubstitutes(t *testing.T) {
 	w := window.New(window.Config{Features: 1, Rows: 100, Classes: 9, Labelled: true, Holdout: 0.2})
 	for i := range 100 {

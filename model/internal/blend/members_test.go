@@ -75,7 +75,7 @@ func TestWhatABlendNeeds(t *testing.T) {
 	if err := CheckScale(map[string]string{"members": "lda/standard/1"}, model.ScaleNone); err != nil {
 		t.Error(err)
 	}
-	// classes, columns, outputs
+	// The numbers of classes and of columns, and the default number of outputs.
 	for _, c := range [][3]int{{3, 50, 20}, {25, 50, 24}, {21, 50, 20}, {22, 50, 21}, {3, 7, 7}} {
 		task := &frame.Task{Columns: c[1], Basis: &frame.BasisScatters{Counts: make([]float64, c[0])}}
 		if got := Method.Dim(task); got != c[2] {

@@ -66,7 +66,8 @@ func TestCandidatesAreOrdered(t *testing.T) {
 	}
 }
 
-// TestSettingsOfCandidates: parameters that are auto are replaced in the folds, and variants change the ridge.
+// TestSettingsOfCandidates: in cross-validation, parameters with the value auto get the value of InFolds, and variants of
+// a candidate have different ridges.
 func TestSettingsOfCandidates(t *testing.T) {
 	bare := &frame.Method{Name: "bare", InFolds: map[string]string{"pca": "1"}}
 	ridge := &frame.Method{Name: "ridge", Ridge: &frame.RidgeRule{}, Auto: &frame.Candidate{Settings: []map[string]string{

@@ -171,7 +171,8 @@ func TestScaleOfNearCopies(t *testing.T) {
 	}
 }
 
-// TestCapped: of too many rows, evenly spaced ones are used, by class if there are classes, and the report says so.
+// TestCapped: if there are too many rows, evenly spaced ones are used, of each class if there are classes. The report
+// has a note of it.
 func TestCapped(t *testing.T) {
 	d := &model.Data{N: 6, M: 1, X: []float64{0, 1, 2, 3, 4, 5}}
 	p := &Rows{N: 6, M: 1, X: d.X, Data: d, Index: linalg.Range(6)}

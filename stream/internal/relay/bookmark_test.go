@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestNewestAnswered: the bookmark of an owner that ended says up to where inputs may be answered, unless it is so old,
-// or so far in the future, that a later one may be lost, and what was answered since no longer a duplicate.
+// TestNewestAnswered: the bookmark of an owner that ended cleanly has the newest input that may be answered. It is not
+// used if it is old or in the future: the server may have lost a later bookmark, and repeated outputs are recognised
+// within the duplicate window only.
 func TestNewestAnswered(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
