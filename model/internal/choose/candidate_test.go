@@ -66,8 +66,8 @@ func TestCandidatesAreOrdered(t *testing.T) {
 	}
 }
 
-// TestSettingsOfCandidates: in cross-validation, parameters with the value auto get the value of InFolds, and variants of
-// a candidate have different ridges.
+// TestSettingsOfCandidates: in cross-validation, parameters with the value auto get the value of InFolds, and variants
+// of a candidate have different ridges.
 func TestSettingsOfCandidates(t *testing.T) {
 	bare := &frame.Method{Name: "bare", InFolds: map[string]string{"pca": "1"}}
 	ridge := &frame.Method{Name: "ridge", Ridge: &frame.RidgeRule{}, Auto: &frame.Candidate{Settings: []map[string]string{

@@ -26,8 +26,8 @@ func TestWhiteningEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestFullWhitening checks that six axes whiten the within-class scatter with its ridge, of which two are solved for and
-// four complete the basis.
+// TestFullWhitening checks that six axes whiten the within-class scatter with its ridge. Two are solved for, and four
+// complete the basis.
 func TestFullWhitening(t *testing.T) {
 	const m, count = 6, 2
 	within := mat.NewSymDense(m, nil)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/embedd/embedd/internal/natsx"
 )
 
@@ -38,7 +40,7 @@ func (g *Group) Run(ctx context.Context) {
 	g.began = time.Now()
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		s := &session{Group: g, member: member{name: g.Own.Holder, running: map[string]bool{}}, woken: make(chan struct{}, 1),
-			works: map[string]context.CancelFunc{}, ended: make(chan string)}
+			works: map[string]context.CancelFunc{}, ended: make(chan string), hints: newHints()}
 		var err error
 		if s.lease, err = g.Bucket.firstFree(ctx, g.Name+"."+sessionKeys, Options{Claim: g.Own, TTL: g.TTL, Logger: g.Logger,
 			Observe: s.wake}); err != nil {
@@ -59,6 +61,7 @@ type session struct {
 	works  map[string]context.CancelFunc // of the parts that run
 	ended  chan string                   // parts that were drained
 	woken  chan struct{}                 // signalled when one of its leases was read or written
+	hints  *rate.Limiter                 // of announced assignments that are read at once
 }
 
 // successors is how many members wait for the lease of the coordinator in a hurry: those that own parts and are the
@@ -158,9 +161,17 @@ func (s *session) handOver(coordinator *Lease) {
 	}
 }
 
+// newHints limits how often an announced assignment is read at once: any client can announce one. When replicas are
+// replaced in turn there are a few in a second.
+func newHints() *rate.Limiter { return rate.NewLimiter(2, 10) }
+
 // hintDelay is how long this member waits before it reads an assignment that was announced: all members get the
-// announcement, and a part has no owner until the next one has read it. So they read it in turn, a millisecond apart.
+// announcement, and a part has no owner until the next one has read it. So they read it in turn, a millisecond apart,
+// unless there were many announcements.
 func (s *session) hintDelay() time.Duration {
+	if !s.hints.Allow() {
+		return natsx.AnnounceDelay()
+	}
 	_, number, _ := strings.Cut(s.lease.options.Key, "."+sessionKeys)
 	n, _ := strconv.Atoi(number)
 	return min(time.Duration(n)*time.Millisecond, natsx.AnnounceDelay())

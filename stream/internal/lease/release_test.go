@@ -139,12 +139,21 @@ func TestStartedAgainReadsAtOnce(t *testing.T) {
 }
 
 // TestFloodOfAnnouncements: any client can announce changes. However many come, a replica that waits reads the lease a
-// few times a second.
+// few times a second, and so do members of a group, which read announced assignments at once.
 func TestFloodOfAnnouncements(t *testing.T) {
+	t.Parallel()
+	t.Run("lease", func(t *testing.T) { testFlood(t, nil) })
+	t.Run("assignment", func(t *testing.T) {
+		s := &session{lease: &Lease{options: Options{Key: "p." + sessionKeys + "0"}}, hints: newHints()}
+		testFlood(t, s.hintDelay)
+	})
+}
+
+func testFlood(t *testing.T, delay func() time.Duration) {
 	t.Parallel()
 	bucket, js := open(t)
 	holder := bucket.renewed(Options{Key: "p", Claim: Claim{Holder: "holder"}, TTL: MaxTTL})
-	waiting := bucket.renewed(Options{Key: "p", Claim: Claim{Holder: "waiting"}, TTL: MaxTTL})
+	waiting := bucket.renewed(Options{Key: "p", Claim: Claim{Holder: "waiting"}, TTL: MaxTTL, HintDelay: delay})
 	for _, l := range []*Lease{holder, waiting} {
 		if err := l.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
