@@ -547,8 +547,8 @@ func TestConvergenceOfIterations(t *testing.T) {
 	}
 }
 
-// TestJudgement: a residual is accepted up to 1e-8 of the largest eigenvalue, if it is also at most 1e-3 of the gap to the
-// next one or at most the rounding error of every algorithm.
+// TestJudgement: a residual is accepted up to 1e-8 of the largest eigenvalue, if it is also at most 1e-3 of the gap to
+// the next one, or at most the rounding error of every algorithm.
 func TestJudgement(t *testing.T) {
 	for _, c := range []struct {
 		values     []float64 // of the matrix, with 0
