@@ -22,6 +22,9 @@ type bench struct {
 	alone []string // first cells of the rows that the section can compute without its others
 }
 
+// printsOnly reports whether no file is written: the page has all rows, of the usual repeats.
+func (b *bench) printsOnly() bool { return b.row != "" || b.repeats != usualRepeats }
+
 // some reports whether only some rows of the section are computed.
 func (b *bench) some() bool { return slices.Contains(b.alone, b.row) }
 
@@ -46,9 +49,9 @@ func (b *bench) missing(names []string) string {
 	return ""
 }
 
-// save draws the panels, columns in a row, into the directory of the pictures, unless only rows are printed.
+// save draws the panels, columns in a row, into the directory of the pictures, unless no file is written.
 func (b *bench) save(name string, columns int, panels ...*plot.Plot) error {
-	if b.row != "" {
+	if b.printsOnly() {
 		return nil
 	}
 	return picture.Save(filepath.Join(b.out, name), columns, panels...)

@@ -65,29 +65,13 @@ func swaps(outputs []float64) int {
 func curve(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	sigmas := []string{"0.005", "0.01", "0.015", "0.02", "0.025", "0.03", "0.05", "0.1", "0.2"}
 	alphas := []string{"0", "1", "1.25", "1.5", "1.75", "2", "4"}
-	near := func(alpha, sigma string) bool {
-		return alpha != "0" && alpha != "4" && sigma >= "0.01" && sigma <= "0.03"
-	}
-	fmt.Fprintf(out, `Fig. 2, 3 and 5 of the paper of lenews: points on a C and on an S are mapped to one dimension. The
-minimum swap distance is the number of swaps of adjacent points that restore their true order, in the better
-direction. The paper reports 0 for alpha in [1, 2] and sigma about 0.02. Here each curve has %d points, scaled to [0,
-1], and beta is 1; the formulas of the curves are ours.
-
-![curves on a line](results/curve.png)
-
-The left panel has the points, coloured by their order. The others have the output of a method over that order: if it
-is monotonic, the order is kept. lenews and le have their defaults; the last panel is le with heat weights (t=auto).
-
-lenews, in swaps:
-
-| curve | alpha |`, curveRows)
+	fmt.Fprint(out, "| curve | alpha |")
 	rule := "|---|---|"
 	for _, sigma := range sigmas {
 		fmt.Fprintf(out, " sigma %s |", sigma)
 		rule += "---|"
 	}
 	fmt.Fprintf(out, "\n%s\n", rule)
-	zero, all := 0, 0
 	for _, shape := range shapes {
 		for _, alpha := range alphas {
 			fmt.Fprintf(out, "| %s | %s |", shape.name, alpha)
@@ -96,19 +80,12 @@ lenews, in swaps:
 				if err != nil {
 					return err
 				}
-				if near(alpha, sigma) {
-					if all++; n == 0 {
-						zero++
-					}
-				}
 				fmt.Fprintf(out, " %d |", n)
 			}
 			fmt.Fprintln(out)
 		}
 	}
-	fmt.Fprintf(out, "\nFor alpha in [1, 2] and sigma in [0.01, 0.03], %d of %d are 0. For le, by number of "+
-		"neighbours k, with weights of 1 (inf, the default) and with heat weights of the default width (auto):\n\n"+
-		"| curve | t | k = 5 | 10 | 20 | 40 |\n|---|---|---|---|---|---|\n", zero, all)
+	fmt.Fprint(out, "\n| curve | t | k = 5 | 10 | 20 | 40 |\n|---|---|---|---|---|---|\n")
 	for _, shape := range shapes {
 		for _, t := range []string{"inf", "auto"} {
 			fmt.Fprintf(out, "| %s | %s |", shape.name, t)

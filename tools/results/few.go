@@ -57,11 +57,6 @@ func (s fewScore) mean() float64 { return floats.Sum(s.each) / float64(len(s.eac
 
 func (s fewScore) String() string { return fmt.Sprintf("%.1f (%d)", s.mean(), s.dim) }
 
-// ahead returns the mean difference to another method on the same draws, and its standard error.
-func (s fewScore) ahead(other fewScore) (more, deviation float64) {
-	return paired(s.each, other.each)
-}
-
 // draw draws the training rows and then the test rows of each class. A class of too few rows keeps one for the test.
 func (f few) draw(y []int, seed uint64) (in, held []int) {
 	for c := range slices.Max(y) + 1 {
@@ -178,7 +173,7 @@ func (m fewMethod) right(ctx context.Context, train, test *model.Data, scale mod
 
 // table runs the experiment on all data sets and writes one row for each.
 func (f few) table(ctx context.Context, b *bench, out *bytes.Buffer) (map[string]map[string]fewScore, error) {
-	fmt.Fprint(out, "| data | classes |")
+	fmt.Fprint(out, "\n| data | classes |")
 	for _, m := range f.methods {
 		fmt.Fprintf(out, " %s |", m.name)
 	}
@@ -262,7 +257,7 @@ func compared(all map[string]map[string]fewScore, pairs ...[2]string) string {
 	for _, p := range pairs {
 		var ahead, behind, better, worse int
 		for _, set := range fewSets {
-			more, deviation := all[set][p[0]].ahead(all[set][p[1]])
+			more, deviation := paired(all[set][p[0]].each, all[set][p[1]].each)
 			switch {
 			case more > 0:
 				ahead++

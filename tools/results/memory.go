@@ -47,13 +47,9 @@ func peak(f func() error) (uint64, error) {
 // memory compares the peaks of pmpda, lpfe and mpda.
 func memory(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const rows, dim = 500, 10
-	fmt.Fprintf(out, `Fig. 2 of the supplement to the MPDA paper: the memory of pmpda and lpfe compared with that of
-mpda, k = 7. Here it is the peak of the Go heap during a fit of %d rows, stratified by class (pmpda uses no more), at
-d = %d, in MB. Peaks are sampled; the ratios differ by up to a quarter between runs.
-
-| data | mpda | pmpda | lpfe | pmpda to mpda | paper | lpfe to mpda | paper |
+	fmt.Fprint(out, `| data | mpda | pmpda | lpfe | pmpda to mpda | paper | lpfe to mpda | paper |
 |---|---|---|---|---|---|---|---|
-`, rows, dim)
+`)
 	for _, name := range []string{"digits", "vowel"} {
 		if !b.wants(name) {
 			continue
@@ -80,9 +76,5 @@ d = %d, in MB. Peaks are sampled; the ratios differ by up to a quarter between r
 			used["pmpda"]/1e6, used["lpfe"]/1e6,
 			used["pmpda"]/used["mpda"], used["lpfe"]/used["mpda"])
 	}
-	fmt.Fprint(out, `
-As in the paper, mpda needs least memory. The ratios are smaller, and here lpfe needs more than pmpda: our matrices of
-pmpda and lpfe are sparse. The number of rows in the paper is not known to us.
-`)
 	return nil
 }

@@ -48,16 +48,9 @@ func placed(d *model.Data) []float64 {
 // outlier adds one row far from a manifold and measures its effect on the map of the others.
 func outlier(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const n = 800
-	fmt.Fprintf(out, `Fig. 6 of the paper of lenews: one outlier does not destroy its map of a manifold of %d rows in two
-dimensions. Here the manifolds are a helix around a torus and a sheet with two peaks, scaled to [0, 1], and le and
-lenews have their defaults. The outlier is at (6, 6, 6); all other rows are within 3 (helix) and 1 (sheet) of zero.
-R^2 is the share of the first two coordinates that the outputs explain linearly, without the outlier.
-
-![one outlier](results/outlier.png)
-
-| manifold | method | R^2 without | R^2 with the outlier |
+	fmt.Fprint(out, `| manifold | method | R^2 without | R^2 with the outlier |
 |---|---|---|---|
-`, n)
+`)
 	var panels []*plot.Plot
 	for _, s := range []struct {
 		name string
@@ -96,9 +89,5 @@ R^2 is the share of the first two coordinates that the outputs explain linearly,
 			fmt.Fprintf(out, "| %s | %s | %.3f | %.3f |\n", s.name, method, shares[0], shares[1])
 		}
 	}
-	fmt.Fprint(out, `
-The claim holds: with the outlier, the map of lenews still shows the ring and the sheet. So does that of le here, whose
-edges have weight 1: they join the outlier with its nearest rows as well as any other row.
-`)
 	return b.save("outlier.png", 4, panels...)
 }

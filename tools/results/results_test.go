@@ -143,34 +143,40 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// A section is written at its position, once, and the others are unchanged.
-func TestAssemble(t *testing.T) {
-	page := assemble("", sections[1], "One. "+sections[1].command(5))
-	page = assemble(page, sections[0], "Zero, with a table:\n\n| a |\n|---|\n| 1 |\n\n"+sections[0].command(
-		usualRepeats))
-	again := assemble(page, sections[1], "Two. "+sections[1].command(5))
-	if strings.Replace(page, "One.", "Two.", 1) != again {
-		t.Errorf("another section changed:\n%s\n%s", page, again)
+// A table replaces the one with its header, in its section; text and other tables are unchanged.
+func TestWithTables(t *testing.T) {
+	page := "# Page\n\n## A\n\n| a |\n|---|\n| 0 |\n\n## B\n\nText.\n\n| b |\n|---|\n| paper |\n\n| a |\n|---|\n| 1 |\n" +
+		"\n| a |\n|---|\n| 2 |\n\nMore.\n"
+	want := strings.Replace(strings.Replace(page, "| 1 |", "| 3 |", 1), "| 2 |", "| 4 |", 1)
+	tables := "\n| a |\n|---|\n| 3 |\n\n| a |\n|---|\n| 4 |\n"
+	if got, err := withTables(page, "B", tables); err != nil || got != want {
+		t.Errorf("%v, the page is\n%s", err, got)
 	}
-	for _, s := range sections {
-		if strings.Count(again, "## "+s.title+"\n") != 1 || strings.Count(again, " -only "+s.name) != 1 {
-			t.Errorf("%s is not there once:\n%s", s.name, again)
+	for title, want := range map[string]string{"C": `there is no section "C"`,
+		"A": `section "A" has no further table with the header | a |`} {
+		if _, err := withTables(page, title, tables); err == nil || err.Error() != want {
+			t.Errorf("section %s: %v", title, err)
 		}
 	}
-	if strings.Index(again, "Zero") > strings.Index(again, "Two.") ||
-		strings.Count(again, "Not run yet") != len(sections)-2 {
-		t.Errorf("order, or sections that are not run:\n%s", again)
+}
+
+// textOf returns the text of a section of the page.
+func textOf(t *testing.T, title string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/evidence/results.md")
+	if err != nil {
+		t.Fatal(err)
 	}
+	_, text, _, err := sectionOf(string(page), title)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // The command of a row prints what the page shows. Without EMBEDD_SOAK these are rows that take under a second; with
 // it, twenty rows drawn from all tables whose data are there (EMBEDD_DATA is the folder of those that are not shipped).
 func TestRowsPrintWhatThePageShows(t *testing.T) {
-	page, err := os.ReadFile("../../docs/evidence/results.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts := textsOf(string(page))
 	type key struct{ section, cell string }
 	keys := []key{{"dawge", "wine"}, {"halves", "sle"}}
 	if testsize.Soak() {
@@ -179,7 +185,7 @@ func TestRowsPrintWhatThePageShows(t *testing.T) {
 			if s.varies {
 				continue
 			}
-			for _, cell := range cellsOf(texts[s.title]) {
+			for _, cell := range cellsOf(textOf(t, s.title)) {
 				keys = append(keys, key{s.name, cell})
 			}
 		}
@@ -190,7 +196,7 @@ func TestRowsPrintWhatThePageShows(t *testing.T) {
 	}
 	for _, k := range keys {
 		i := slices.IndexFunc(sections, func(s section) bool { return s.name == k.section })
-		want := rowsOf(texts[sections[i].title], k.cell)
+		want := rowsOf(textOf(t, sections[i].title), k.cell)
 		b := &bench{data: os.Getenv("EMBEDD_DATA"), repeats: usualRepeats, row: k.cell, alone: sections[i].alone()}
 		if missing := b.missing(sections[i].data); missing != "" {
 			t.Logf("%s, %s: %s is missing", k.section, k.cell, missing)
@@ -222,23 +228,6 @@ func cellsOf(text string) (cells []string) {
 	}
 	slices.Sort(cells)
 	return slices.Compact(cells)
-}
-
-func TestReflow(t *testing.T) {
-	long := strings.Repeat("word ", 30)
-	got := reflow("A " + long + "\nend.\n\n| a |\n|---|\n| " + long + " |\n\n- one " + long + "\n  more\n- two\n")
-	lines := strings.Split(got, "\n")
-	if len(lines) != 10 || !strings.HasPrefix(lines[8], "  word") || lines[9] != "- two" {
-		t.Errorf("%d lines:\n%s", len(lines), got)
-	}
-	for _, line := range lines {
-		if len(line) > columns && !strings.HasPrefix(line, "|") {
-			t.Errorf("line %q", line)
-		}
-	}
-	if reflow(got) != got {
-		t.Errorf("filled again:\n%s", reflow(got))
-	}
 }
 
 // With the defaults each output of the methods that embed rows shows most rows of each set that is shipped, or the
@@ -297,13 +286,29 @@ func TestOutputsShowMostRows(t *testing.T) {
 	}
 }
 
-// Each exhibit names sections that exist.
-func TestExhibitsNameSections(t *testing.T) {
-	for _, e := range exhibits {
-		for name := range strings.SplitSeq(e.sections, ", ") {
+// Each section is on the page, and the table of exhibits names sections that exist.
+func TestPageNamesSections(t *testing.T) {
+	for _, s := range sections {
+		if text := textOf(t, s.title); !strings.Contains(text, " -only "+s.name+"`") {
+			t.Errorf("section %q does not have its command", s.title)
+		}
+	}
+	page, err := os.ReadFile("../../docs/evidence/results.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, exhibits, _ := strings.Cut(string(page), "| paper | table, figure | what | here | section |\n|---|---|---|---|---|\n")
+	exhibits, _, _ = strings.Cut(exhibits, "\n\n")
+	rows := strings.Split(exhibits, "\n")
+	for _, row := range rows {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		for name := range strings.SplitSeq(cells[len(cells)-1], ", ") {
 			if !slices.ContainsFunc(sections, func(s section) bool { return s.name == name }) {
-				t.Errorf("%s, %s: no section %q", e.paper, e.exhibit, name)
+				t.Errorf("%s: no section %q", row, name)
 			}
 		}
+	}
+	if len(rows) < 10 {
+		t.Errorf("%d exhibits", len(rows))
 	}
 }

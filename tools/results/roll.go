@@ -84,18 +84,9 @@ func swissRoll(ctx context.Context, b *bench, out *bytes.Buffer) error {
 		return err
 	}
 	panels := []*plot.Plot{first}
-	fmt.Fprintf(out, `Fig. 1 of the supplement to the MPDA paper: %d rows of the Swiss roll; k = 10, heat weights whose
-t is the mean squared distance to the nearest row, gamma = 0 (linear forms: 1e9), k' = 31, M = 48. These are the
-defaults, but that tsimr and mp-tsimr have weights of 1 unless set (t=auto). The other methods have their defaults, with
-k = 10, and features are not scaled. R^2 is the share of the coordinates on the sheet
-that the two outputs explain linearly. Seconds are those of the fastest of %d fits on a machine with other load: compare
-the ratios.
-
-![Swiss roll](results/roll.png)
-
-| method | R^2 | seconds | tangent spaces |
+	fmt.Fprint(out, `| method | R^2 | seconds | tangent spaces |
 |---|---|---|---|
-`, n, fits)
+`)
 	took, tangents := map[string]float64{}, map[string]string{"tsimr": fmt.Sprint(n), "ltsimr": fmt.Sprint(n)}
 	heat := map[string]string{"t": "auto"}
 	params := map[string]map[string]string{"tsimr": heat, "mp-tsimr": heat}
@@ -136,11 +127,6 @@ the ratios.
 | patches of mp-tsimr | 65 | %s |
 | time of tsimr to that of mp-tsimr | about 3 | %.2f |
 | time of ltsimr to that of mp-ltsimr | - | %.2f |
-
-tsimr and mp-tsimr give the same map. Unlike in the paper, the partition makes mp-tsimr slower: with gamma = 0 the
-tangent vectors of tsimr are independent of each other and cheap to eliminate, while the partition needs geodesics
-between all rows. In the linear forms, where gamma couples the tangent vectors, the partition saves time. The linear
-forms cannot unroll the sheet.
 `, tangents["mp-tsimr"], took["tsimr"]/took["mp-tsimr"], took["ltsimr"]/took["mp-ltsimr"])
 	return b.save("roll.png", 4, panels...)
 }
@@ -173,15 +159,9 @@ func halves(ctx context.Context, b *bench, out *bytes.Buffer) error {
 			d.Y[i] = 0
 		}
 	}
-	fmt.Fprintf(out, `Fig. 1 of the SLE paper: %d rows of the Swiss roll in two classes, those with z < -5 and the rest,
-remain separated in two dimensions of sle. The paper has only the picture. "One line" is the share of rows, in %%, that
-the best threshold on the first output classifies correctly.
-
-![two classes of the Swiss roll](results/halves.png)
-
-| method | nearest neighbour, leave-one-out %% | one line %% |
+	fmt.Fprint(out, `| method | nearest neighbour, leave-one-out % | one line % |
 |---|---|---|
-`, n)
+`)
 	var panels []*plot.Plot
 	for _, name := range []string{"sle", "pca"} {
 		m, err := fit.Fit(ctx, d, fit.Config{Method: name, Dim: 2, Scale: model.ScaleNone})
@@ -200,8 +180,6 @@ the best threshold on the first output classifies correctly.
 		}
 		panels = append(panels, p)
 	}
-	fmt.Fprint(out, "\nThe direction of sle is that of least squares between the classes, which is not always the one "+
-		"that separates them best.\n")
 	return b.save("halves.png", 2, panels...)
 }
 

@@ -47,16 +47,9 @@ func spread(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const slow = 600 // rows
 	configs := []fit.Config{{Method: "le"}, {Method: "tsimr"}, {Method: "mp-tsimr"}, {Method: "lenews"},
 		{Method: "le", Params: map[string]string{"t": "auto"}}}
-	fmt.Fprintf(out, `The eigenvectors of a graph may show a few rows that are far from all others, as outliers around one
-dot of all the rest. The table has the interquartile range of both outputs in %% of their largest absolute value, at d
-= 2 with the defaults; *: the report has a note, because one is below 5 %%, or because the participation ratio of an
-output, (sum y^2)^2 / sum y^4 about its mean, is below 1 %% of the rows. lenews is left out on sets of more than %d
-rows, where it takes minutes. The last column is le with heat weights whose width is the mean squared distance to the
-nearest row (t=auto).
-
-| data | le | tsimr | mp-tsimr | lenews | le, t=auto |
+	fmt.Fprint(out, `| data | le | tsimr | mp-tsimr | lenews | le, t=auto |
 |---|---|---|---|---|---|
-`, slow)
+`)
 	for _, name := range spreadSets {
 		if !b.wants(name) {
 			continue
@@ -89,9 +82,5 @@ nearest row (t=auto).
 		}
 		fmt.Fprintln(out)
 	}
-	fmt.Fprint(out, `
-With edges of weight 1 (t=inf), the default of le, tsimr and mp-tsimr, a row that is far from all others is joined with
-its neighbours as well as any other row.
-`)
 	return nil
 }
