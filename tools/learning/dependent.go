@@ -71,27 +71,8 @@ func courseOf(r *trial.Result) course {
 	return c
 }
 
-const trialPreamble = `
+const trialHeader = `
 ## Dependent streams
-
-Streams whose rows depend on each other, whose labels are rare, late or wrong, or whose concept never stops changing.
-Accuracy is measured as above, but with 2,000 queries; promotions are measured with 6,000, and 2,000 references. Real
-streams have at most half of the rows outside the stream for each: 1,149 images of usps, 273 digits of the demo. The
-alternatives are lda, fitted again at each measurement on all labelled rows so far, and on the newest 500, 1,000, 2,000
-and 4,000. The columns:
-
-- end, worst: accuracy at the end of the stream, the mean and the worst of the seeds; all: that of a fit on all rows;
-- mean: over the measurements from row 3,000 or a change on (all in streams of at most 6,000 rows) at which every class
-  had been in the stream and a model was live; all: that of a fit on all rows; newest: the best of the four windows,
-  where it could be fitted, and its rows;
-- below: the most that the stage was below the fit on all rows, in points, from the first measurement on at which every
-  class had been in the stream and a model was live;
-- said: mean difference between the accuracy that the stage reports and the measured one, in points;
-- alarms, promotions by door, lost: the most that a promotion lost, in points; epochs;
-` + separationColumns +
-	`- width: numbers of outputs; window: rows and classes at the end; aside: outliers at the end, in % of the window.
-
-Figures are means over the seeds, except for the worst of all seeds in "below" and "lost".
 
 | stream | rows | end | worst | all | mean | all | newest | below | said | alarms | promotions | lost | epochs |` +
 	` separate | they lose | within | width | window | aside |
@@ -101,7 +82,7 @@ Figures are means over the seeds, except for the worst of all seeds in "below" a
 // trialTable has a line for each dependent stream.
 func trialTable(trials [][]*trial.Result) string {
 	var b strings.Builder
-	b.WriteString(trialPreamble)
+	b.WriteString(trialHeader)
 	var epochs separation
 	for _, results := range trials {
 		var courses []course

@@ -10,22 +10,11 @@ import (
 	"github.com/embedd/embedd/tools/learning/trial"
 )
 
-// Of a run with equal models: the rows, of streams that have as many, and the seeds of the page.
-const (
-	equalRows  = 30_000
-	equalSeeds = 20
-)
+// equalRows are the rows of a run with equal models, of streams that have as many.
+const equalRows = 30_000
 
-// equalPreamble describes the table of two equal models.
-const equalPreamble = `
+const equalHeader = `
 ## Two equal models
-
-How often the gate takes a model for better that is not. Each stream of dependent rows has a twin, whose rows have two
-halves of features: independent given the class, of the same dependence, and the second one with the class means of
-other classes. The live model is a fixed projection on the first half. Once all classes are in a fit, candidates are a
-fixed projection on the second half, which is equal in class-balanced accuracy and differs by class. They have to be
-shown to be better. As a check on the test, candidates in a tenth of as many runs are projections on both halves, which
-is better. The seeds are the first ones; real streams and those with few labels have their usual rows.
 
 | stream | rows | runs | equal models taken for better | runs with both halves | taken for better | at row |
 |---|---|---|---|---|---|---|
@@ -33,7 +22,7 @@ is better. The seeds are the first ones; real streams and those with few labels 
 
 // equals runs two equal models on the twins of dependent streams, and writes a line for each stream when it is done.
 func (o options) equals(ctx context.Context, w io.Writer) error {
-	if _, err := io.WriteString(w, equalPreamble); err != nil {
+	if _, err := io.WriteString(w, equalHeader); err != nil {
 		return err
 	}
 	var all [][]*trial.Result

@@ -1,14 +1,13 @@
 // Command learning trains stages with default settings on streams with concept drift and on streams of dependent rows,
-// and prints tables of docs/evidence/learning.md:
+// and prints the tables of docs/evidence/learning.md, which explains their columns:
 //
-//	go run ./tools/learning [-streams rotation,runs300] [-seeds 3] [-first 1] [-rows 0] [-o DIR] [-json] [-trace]
+//	go run ./tools/learning [-streams rotation,runs300] [-seeds 3] [-first 1] [-rows 0] [-json] [-trace]
 //
-// With -o it also makes the tables of -equal, -pairs and -aside, and writes a page of all, with a picture, into a
-// folder. The text between the tables of docs/evidence/learning.md is written by hand.
+// -equal, -pairs and -aside print other tables of that page. With -o it also draws the accuracy on the streams with
+// concept drift.
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -59,7 +57,7 @@ func main() {
 		"those of the stream)")
 	flag.StringVar(&o.method, "method", method, "`method` of the stage; the oracle keeps to "+method)
 	flag.IntVar(&o.dim, "dim", 0, "`outputs` of the stage (default those of the method)")
-	flag.StringVar(&o.out, "o", "", "`folder` for a page of all tables and its picture (default: print tables)")
+	flag.StringVar(&o.out, "o", "", "`file` for the picture of the streams with concept drift, PNG")
 	flag.BoolVar(&o.json, "json", false, "print all figures as JSON")
 	flag.BoolVar(&o.quiet, "quiet", false, "do not say how far it is")
 	flag.BoolVar(&o.trace, "trace", false, "print each checkpoint and promotion of the dependent streams")
@@ -121,7 +119,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 	}
 	o.say("%d runs in %s", (len(some)+len(dependent))*o.seeds, time.Since(begun).Round(time.Second))
 	if o.out != "" {
-		if err := o.writePage(ctx, all, trials); err != nil {
+		if err := draw(o.out, all); err != nil {
 			return err
 		}
 	}
@@ -212,24 +210,4 @@ func (o options) say(format string, args ...any) {
 	if !o.quiet {
 		fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 	}
-}
-
-// writePage writes the page and its picture into a folder.
-func (o options) writePage(ctx context.Context, all []*figures, trials [][]*trial.Result) error {
-	if err := os.MkdirAll(filepath.Join(o.out, "learning"), 0o777); err != nil {
-		return err
-	}
-	if err := draw(filepath.Join(o.out, "learning", "streams.png"), all); err != nil {
-		return err
-	}
-	text := bytes.NewBufferString(page(o, all, trials))
-	if err := errors.Join(o.comparePairs(ctx, text), o.setAside(ctx, text)); err != nil {
-		return err
-	}
-	equal := o
-	equal.seeds = equalSeeds
-	if err := equal.equals(ctx, text); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(o.out, "learning.md"), text.Bytes(), 0o666)
 }

@@ -24,30 +24,21 @@ var pairs = []struct {
 		"poison-early", "turning10"}, trial.TakenOver},
 }
 
-const pairPreamble = `
+const pairHeader = `
 ## The same rows in other circumstances
-
-Each line has means over the seeds: of the stream as it is, and, behind the arrow, with the change. Window: rows at the
-end; the same models: runs whose promotions have the same rows and digests. The changes: rows with missing features are
-learned, not rejected (impute); all labels come after all rows, the newest first, not with their rows (reversed);
-another stage continues from what was stored, after one message in eight (takeovers).
 
 | change | stream | rows | runs | accuracy at the end | its mean | window | promotions | the same models |
 |---|---|---|---|---|---|---|---|---|
 `
 
-const asidePreamble = `
-Rows of real streams that enter no fit since they are outliers, and rows with values beyond the limits, which enter fits
-as the limits, in % of all rows, and the accuracy of lda of all rows with these limits and without them (usps: 16 x 16
-pixels):
-
+const asideHeader = `
 | stream | rows | set aside | limited | with limits | without | they cost |
 |---|---|---|---|---|---|---|
 `
 
 // comparePairs runs streams as they are and with a change, and writes a line for each when it is done.
 func (o options) comparePairs(ctx context.Context, w io.Writer) error {
-	if _, err := io.WriteString(w, pairPreamble); err != nil {
+	if _, err := io.WriteString(w, pairHeader); err != nil {
 		return err
 	}
 	var all [][]*trial.Result
@@ -110,7 +101,7 @@ func pairLine(name string, all []pair) string {
 
 // setAside writes how many rows of real streams are set aside as outliers, and what that costs.
 func (o options) setAside(ctx context.Context, w io.Writer) error {
-	if _, err := io.WriteString(w, asidePreamble); err != nil {
+	if _, err := io.WriteString(w, asideHeader); err != nil {
 		return err
 	}
 	for _, name := range []string{"usps", "usps-shuffled", "digits-shuffled"} {

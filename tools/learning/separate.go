@@ -78,13 +78,6 @@ func (s *separation) sentence() string {
 		"half a point on fresh rows.\n", s.Swaps, len(s.Lost), 100*float64(len(s.Lost))/float64(max(s.Swaps, 1)), s.real())
 }
 
-// separationColumns describes the columns.
-const separationColumns = `- separate: epochs that are not recorded as one with an earlier one at the end, of all swaps
-  in a run; they lose: what references in the coordinates of the first model of the epoch before lose on fresh rows when
-  such an epoch begins, the mean and the least in points, and how many lose over half a point; within: the most that
-  references in the coordinates of an epoch's first model lose at a swap that begins no separate epoch;
-`
-
 // swaps are the promotions of a run.
 func (r run) swaps() (all []swap) {
 	for _, p := range r.Promotions {
