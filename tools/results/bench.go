@@ -12,6 +12,9 @@ import (
 	"github.com/embedd/embedd/tools/picture"
 )
 
+// usualRepeats is the default number of repeats.
+const usualRepeats = 20
+
 // bench is shared by the sections.
 type bench struct {
 	data    string // directory of the data

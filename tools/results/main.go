@@ -25,7 +25,8 @@ import (
 	"strings"
 )
 
-// section is an experiment. run writes the tables of its section of the page, with an empty line between two.
+// section is an experiment. run writes the tables of its section of the
+// page, with an empty line between two.
 type section struct {
 	name  string
 	title string
@@ -192,9 +193,6 @@ func sectionOf(page, title string) (before, section, after string, err error) {
 	}
 	return page[:from], page[from:to], page[to:], nil
 }
-
-// usualRepeats is the default number of repeats.
-const usualRepeats = 20
 
 // alone returns the first cells of the rows that the section can compute without its others.
 func (s section) alone() []string {

@@ -297,7 +297,7 @@ func TestPageNamesSections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, exhibits, _ := strings.Cut(string(page), "| paper | table, figure | what | here | section |\n|---|---|---|---|---|\n")
+	_, exhibits, _ := strings.Cut(string(page), "| what | here | section |\n|---|---|---|---|---|\n")
 	exhibits, _, _ = strings.Cut(exhibits, "\n\n")
 	rows := strings.Split(exhibits, "\n")
 	for _, row := range rows {
