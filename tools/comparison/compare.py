@@ -1,7 +1,8 @@
-"""Compare embedd with what a user would take instead, and write docs/evidence/comparison.md.
+"""Compare embedd with what a user would take instead, and replace the tables of docs/evidence/comparison.md.
 
     python3 -m venv .venv && .venv/bin/pip install -r tools/comparison/requirements.txt
-    .venv/bin/python tools/comparison/compare.py [--seeds 1] [--streams NAME,...] [--jobs 2] [--minutes 600]
+    .venv/bin/python tools/comparison/compare.py [--seeds 1] [--streams NAME,...] [--jobs 2] [--minutes 600] \
+        [--out PAGE]
 
 One run measures all of them on the same rows: `go run ./tools/learning -export` has embedd learn each stream and writes
 its rows, and the alternatives follow. Every process uses one thread. A seed takes about ten minutes of processor time on
@@ -26,6 +27,8 @@ import sklearn
 from river import drift, forest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
+
+from tables import replace, table_of
 
 STREAMS = ("independent,seasons,sparse,turning10,hyperplane10,runs300,runs1000,markov100,ar,copies,usps-sorted,rare,"
            "wrong30,classes")
@@ -211,65 +214,12 @@ def results(o, command, folder):
     return found
 
 
-PAGE = """# Comparison
-
-`embedd` next to what a user would take instead, for readers who have to choose. One command measures all of it in one run on
-the same rows, and writes this page: `tools/comparison/compare.py{flags}`.
-
-## How it is measured
-
-The streams are those of [learning](learning.md#dependent-streams), {seeds}. `embedd` runs through its public
-library with method lda and the defaults. Accuracy is in %, on fresh independent rows of the current concept, the mean over
-the measurements from row 3,000 or the change on, every {every} rows, once every class had been in the stream. Of `embedd`
-and of LDA it is that of the nearest of 1,000 fresh references in the outputs; of the forest and of the neighbours it is that
-of their own predictions, since they have no outputs.
-
-- *LDA* is that of scikit-learn {sklearn} (eigenvalues, shrinkage 0.001). With a detector of River {river} (defaults) it is
-  fitted again whenever its rows have doubled, at the latest after 1,000; an alarm on its errors drops all rows before. Without,
-  it is fitted every 1,000 rows on the newest 1,000, the newest 4,000, or all.
-- *adaptive forest* is River's `ARFClassifier` with ten trees on raw rows; it is measured on 500 queries.
-- *neighbours* is the nearest of the newest 1,000 raw rows, by scikit-learn.
-
-Seconds are processor time to answer and learn the stream (the alternatives answer only rows with a label), without the
-measurements; each process has one thread. {machine}
-
-{streams}
-
-## Accuracy
-
-{accuracy}
-
-## Processor time
-
-{seconds}
-
-## Where `embedd` is not ahead
-
-{behind}
-
-Processor time of `embedd` divided by that of the alternative, the median over the streams, and the number of streams on which
-`embedd` needs less:
-
-{ratios}
-
-A refitted LDA is cheaper: it has one model and no test of it. `embedd` fits candidates on several windows, and scores each on
-rows that it has not seen before it replaces the live model.
-
-The fixed windows are chosen in hindsight: which of them is best differs from stream to stream, and no line above is best on
-all. None of the alternatives keeps the outputs of old and new models comparable, or tests a model before it is used.
-"""
-
-
 def percent(share):
     return f"{100 * share:.1f}" if share == share else "-"
 
 
-def table_of(names, lines):
-    head = "| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|\n"
-    return head + "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def page(all_results, seeds, every, flags):
+def tables_of(all_results, seeds, every, flags):
+    """The tables of the page, in their order."""
     names = ["embedd", *ALTERNATIVES]
     accuracy, seconds, behind, about, ratios = [], [], [], [], {n: [] for n in ALTERNATIVES}
     for stream, runs in all_results.items():
@@ -287,22 +237,19 @@ def page(all_results, seeds, every, flags):
         accuracy.append([stream] + [f"**{percent(means[n])}**" if means[n] >= best - 0.005 else percent(means[n])
                                     for n in names])
         seconds.append([stream] + [f"{used[n]:.2f}" if used[n] == used[n] else "-" for n in names])
-        ahead = [f"{n} by {100 * (means[n] - means['embedd']):.1f}" for n in names[1:] if means[n] > means["embedd"] + 0.005]
+        ahead = [f"{n}: {100 * (means[n] - means['embedd']):.1f}" for n in names[1:] if means[n] > means["embedd"] + 0.005]
         if ahead:
-            behind.append(f"- {stream}: " + ", ".join(ahead))
-        about.append(f"- {stream}: {runs[0][0]['about']}; {runs[0][0]['rows']:,} rows")
-    return PAGE.format(
-        flags=flags, ratios=table_of(["alternative", "ratio", "less on"], [
-            [n, f"{np.median(r):.2g}", f"{sum(v < 1 for v in r)} of {len(r)}"] for n, r in ratios.items() if r]),
-        seeds=f"{seeds} seeds" if seeds > 1 else "one seed", every=every, sklearn=sklearn.__version__,
-        river=river.__version__, machine=f"Python {platform.python_version()}, {platform.machine()}; other processes ran, "
-        "which may double all times: compare their ratios.",
-        streams="\n".join(about),
-        accuracy=table_of(["stream", *names], accuracy) + "\n\nBold is within half a point of the best; - was not measured "
-        "in the time of the run.",
-        seconds=table_of(["stream", *names], seconds),
-        behind=("By more than half a point, in points of accuracy:\n\n" + "\n".join(behind)) if behind else
-        "It is ahead or level (half a point) on each of these streams.")
+            behind.append([stream, "; ".join(ahead)])
+        about.append([stream, runs[0][0]["about"], f"{runs[0][0]['rows']:,}"])
+    return [
+        table_of(["of the run", ""], [
+            ["command", f"`tools/comparison/compare.py{flags}`"], ["seeds", str(seeds)],
+            ["rows between two measurements", f"{every:,}"], ["scikit-learn", sklearn.__version__],
+            ["River", river.__version__], ["Python", f"{platform.python_version()}, {platform.machine()}"]]),
+        table_of(["stream", "what it is", "rows"], about), table_of(["stream", *names], accuracy),
+        table_of(["stream", *names], seconds), table_of(["stream", "ahead of embedd, by points of accuracy"], behind),
+        table_of(["alternative", "ratio", "less on"], [
+            [n, f"{np.median(r):.2g}", f"{sum(v < 1 for v in r)} of {len(r)}"] for n, r in ratios.items() if r])]
 
 
 def main():
@@ -319,7 +266,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         command = [f"{folder}/learning"]
         subprocess.run(["go", "build", "-o", *command, "./tools/learning"], check=True)
-        o.out.write_text(page(results(o, command, pathlib.Path(folder)), o.seeds, o.every, flags))
+        tables = tables_of(results(o, command, pathlib.Path(folder)), o.seeds, o.every, flags)
+    print(*tables, sep="\n")
+    replace(o.out, tables)
 
 
 if __name__ == "__main__":  # processes of the pool import this file

@@ -1,10 +1,11 @@
-"""Measure embedd next to other programs for the same work, and write docs/evidence/peers.md.
+"""Measure embedd next to other programs for the same work, and replace the tables of docs/evidence/peers.md.
 
     python3 -m venv .venv && .venv/bin/pip install -r tools/comparison/requirements.txt
-    .venv/bin/python tools/comparison/peers.py [--only project,landmarks,fit,pipeline,learn] [--repeats 7] [--out FILE]
+    .venv/bin/python tools/comparison/peers.py [--only project,landmarks,fit,pipeline,learn] [--repeats 7]
 
 One run measures all of them, in turns: each turn runs embedd and every peer once, and starts with another one of
-them. It takes about seven minutes on an idle machine with two cores.
+them. It takes about seven minutes on an idle machine with two cores. With an option it only prints the
+tables.
 """
 
 import argparse
@@ -22,7 +23,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 
 import faiss
@@ -31,7 +31,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pyarrow as pa
-import river
 import scipy.linalg
 import sklearn
 import sklearnex
@@ -44,6 +43,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearnex.decomposition import PCA as IntelPCA
 
+from tables import replace, table_of
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "clients" / "python" / "src"))
@@ -55,13 +56,7 @@ CURVED = 1 << 14  # rows that are projected behind landmarks: memory does not bo
 SLOW = ("scikit-learn", "Intel extension")  # at projecting, by their checks of arguments
 SETTLE = 0.02  # seconds before a turn, in which the threads of the last one stop spinning
 HUGE = "embedd, rows in pages of 2 MB"
-FLOAT32 = "`embedd` fits in float64, the peer in float32"
-PAGES = (
-    "`embedd` reads the rows three times, for missing values, sums and the product; numpy's arrays are in pages of 2 "
-    "MB, the rows of a Go program in pages of 4 KB, and the column of pages says what those cost"
-)
 LONGEST = 40  # seconds after which no turn of a line starts
-KINDS = ("clock", "processor time")
 LEVEL = 1.05  # a ratio up to this is level
 
 
@@ -592,143 +587,18 @@ def learning(o):
         )
 
 
-PAGE = """# Peers
-
-`embedd` next to other programs for the same work, for readers who have to choose or want to repeat it. One command
-measures all of it in one run, in turns, and writes this page:
-
-    python3 -m venv .venv && .venv/bin/pip install -r tools/comparison/requirements.txt
-    .venv/bin/python tools/comparison/peers.py{flags}
-
-{machine}
-
-## How it is measured
-
-In each of {turns} turns, `embedd` and every peer run once, and each turn starts with another one of them; a turn
-before these is not counted, and none starts after {longest} s. A cell has two ratios: `embedd`'s time by the clock
-divided by that of the peer, and the same of the processor time of all threads, each the median over the turns.
-**Below 1 `embedd` is ahead.** Bold is behind: a ratio above {level}. The column of `embedd` has its own medians.
-Other load changes the clock more than processor time. Where the load average is above the number of cores, lines of
-two threads mean little: the threads of OpenBLAS and OpenMP spin while they wait for each other.
-
-"Threads" is the limit of every library, and GOMAXPROCS of `embedd`. `embedd`'s side of projections and fits is a
-process ([worker.go](../../tools/comparison/worker.go)) with the same rows; outputs are compared before the
-measurement, and have to agree. Rows have {features} float32 features around {classes} means; `embedd` does not scale
-them, as its peers do not.
-
-## Projection
-
-ns a row, 256 MiB of rows in memory, a block at a time, by a pca. The peers have the same weights, but for the Intel
-extension, which fits its own. numpy is `np.matmul(x, w, out=y)` and `y += bias`; onnxruntime a `Gemm`; faiss a
-`LinearTransform`; scikit-learn `PCA.transform`. scikit-learn and its extension work through an eighth of the rows in
-each turn.
-
-Rows in pages of 4 KB, as a Go program and its messages have them under `transparent_hugepage=madvise`:
-
-{small}
-
-Rows in pages of 2 MB, which numpy requests for its arrays. All programs need less processor time with them:
-
-{huge}
-
-## Landmarks
-
-ns a row, {curved:,} rows in memory, a block at a time, by an lda behind {landmarks} landmarks. numpy computes the
-same map in float64, with one product for the distances and operations in place, and in float32; onnxruntime runs the
-model as `embedd model export` writes it, in float64; scikit-learn is `Nystroem` and
-`LinearDiscriminantAnalysis` of the same size.
-
-{errors}
-
-{curves}
-
-## Fits
-
-ms a fit, from rows in memory. `embedd` fits in float64, from float64 rows in pages of 4 KB; the first column of
-ratios is this time divided by that with rows in pages of 2 MB, which numpy's arrays have. pca to 8: scikit-learn is
-`PCA(8)`, which chooses `covariance_eigh`; numpy the covariance and `eigh`; faiss `PCAMatrix`.
-
-{pca}
-
-lda with a ridge of 0.001 of the mean variance: scikit-learn with `svd` (its default, without a ridge) and with
-`eigen` and `shrinkage=1e-3`; numpy the two scatters, and `scipy.linalg.eigh` of them.
-
-{lda}
-
-## From stream to stream
-
-The programs empty the same stream of messages, each an Arrow record batch with an id and a list of {features} float32
-features, and publish each with 8 outputs to another stream, through a nats-server in a process of its own with file
-storage: at most 1,024 messages in flight, a message id, a confirmation, then an acknowledgement. `embedd` is `embedd
-run` with a model file. The peer is [pipeline.py](../../tools/comparison/pipeline.py): nats-py on uvloop, pyarrow and
-numpy, pulls in batches ahead of the work, and publishes without waiting; for two threads two processes of it share
-the consumer. Times are from half of the messages to the last, without the server's.
-
-{pipelines}
-
-## Learning
-
-Rows a second of processor time on one thread, to answer and learn the stream
-[`independent`](learning.md#dependent-streams) row by row. `embedd` gets the rows in messages of 250, and does what it
-does in a pipeline, with its defaults: it fits candidates, scores them on rows that they have not seen, and replaces
-the live model only by a better one. River's `predict_one` and `learn_one` are of `StandardScaler |
-SoftmaxRegression`, `HoeffdingAdaptiveTreeClassifier` and `ARFClassifier` with ten trees (on the first 1,000 rows);
-none of them makes outputs of fewer dimensions. River {river} has no PCA and no LDA: its `EmpiricalCovariance`,
-without an eigenproblem, is what a PCA would need at least. scikit-learn is `StandardScaler` and `IncrementalPCA` by
-250 rows. [Comparison](comparison.md) has the accuracy of other alternatives, and their processor time.
-
-{learning}
-
-## Where `embedd` is not ahead
-
-{behind}
-"""
-
-# Why embedd is behind, by the beginning of the table's name and that of the peer's.
-REASONS = {
-    (
-        "landmarks",
-        "numpy, float32",
-    ): "`embedd` computes kernels in float64: the weights of kernels are large and of both signs, "
-    "so that float32 misses its [error budget](performance.md#the-projection-kernel)",
-    ("fit", "scikit-learn, float32"): FLOAT32,
-    ("fit", "Intel, float32"): FLOAT32,
-    ("fit", "numpy, float32"): FLOAT32,
-    ("fit", "faiss, float32"): FLOAT32,
-    ("fit", "numpy and scipy, float32"): FLOAT32,
-    ("fit", ""): PAGES,
-    ("learning", ""): "`embedd` fits several candidates and scores them before it uses one, "
-    "which the peer does not",
-    ("projection", ""): "`embedd` runs a block of up to 2^20 multiply-adds on one thread",
-}
-
-
-def table_of(head, rows):
-    return "\n".join(
-        ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *("| " + " | ".join(r) + " |" for r in rows)]
-    )
-
-
-def filled(text, indent=""):
-    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
 def number(v):
     return f"{v:.3g}" if v < 1000 else f"{v:,.0f}"
 
 
 def is_behind(line, name):
-    """The kinds of time of which a peer needs less. That of learning is processor time."""
-    if name in ("embedd", HUGE):
-        return []
-    kinds = KINDS[1:] if line.table == "learning" else KINDS
-    return [kind for kind in kinds if line.ratio(name, KINDS.index(kind)) > LEVEL]
+    """Whether a peer needs less time, by the clock or of the processor. That of learning is processor time."""
+    kinds = (1,) if line.table == "learning" else (0, 1)
+    return name not in ("embedd", HUGE) and any(line.ratio(name, kind) > LEVEL for kind in kinds)
 
 
 def ratios(lines):
     """Peers in columns: what embedd took, and two ratios for each."""
-    if not lines:
-        return "Not measured in this run."
     names = list(lines[0].took)[1:]
     rows = []
     for line in lines:
@@ -746,8 +616,6 @@ def ratios(lines):
 
 def rates(lines):
     """Programs in rows, with rates."""
-    if not lines:
-        return "Not measured in this run."
     rows = []
     for line in lines:
         for name in line.took:
@@ -774,24 +642,6 @@ def rates(lines):
     )
 
 
-def not_ahead(lines):
-    """The lines on which a peer needs less, with the reason: one item for each table and peer."""
-    found = {}
-    for line in lines:
-        for name in line.took:
-            if kinds := is_behind(line, name):
-                ratios = ", ".join(f"{kind} {line.ratio(name, KINDS.index(kind)):.2f}" for kind in kinds)
-                threads = f"{line.threads} thread{'s' * (line.threads > 1)}"
-                found.setdefault((line.table, name), []).append(f"{line.work}, {threads}: {ratios}")
-    items = []
-    for (table, name), works in found.items():
-        reason = next(
-            (w for (t, n), w in REASONS.items() if table.startswith(t) and name.startswith(n)), "not explained"
-        )
-        items.append(filled(f"- **{table}: {name}** ({'; '.join(works)}): {reason}.", "  "))
-    return "\n".join(items) or f"It is ahead or level (within {LEVEL}) on every line."
-
-
 def processor_name():
     text = pathlib.Path("/proc/cpuinfo").read_text()
     get = {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in text.split("\n\n")[0].splitlines())}
@@ -804,8 +654,8 @@ def processor_name():
     )
 
 
-def page(o, lines, load):
-    of = lambda name: [line for line in lines if line.table == name]  # noqa: E731
+def tables_of(o, lines, load):
+    """The tables of the page, in their order, without those of sections that were not measured."""
     kernels = {
         i["internal_api"] + " " + i["version"] + " (" + i["architecture"] + ")"
         for i in threadpoolctl.threadpool_info()
@@ -824,41 +674,35 @@ def page(o, lines, load):
         "uvloop",
         "river",
     )
-    turns = sorted(len(line.took["embedd"]) for line in lines)
-    return PAGE.format(
-        flags="".join(
-            f" --{name} {value if isinstance(value, int) else ','.join(value)}" for name, value in o.changed.items()
-        ),
-        machine=filled(
-            f"{time.strftime('%d %B %Y')}, {processor_name()}; load average before and after: {load[0]:.1f}, "
-            f"{load[1]:.1f}. Versions: "
-            + ", ".join(f"{n} {importlib.metadata.version(n)}" for n in packages)
-            + f"; Python "
-            f"{platform.python_version()}, {go}; BLAS of the Python packages: {', '.join(sorted(kernels))}. "
-            "Every peer could be installed. scikit-learn's Intel extension replaces its PCA, and has no LDA."
-        ),
-        turns=turns[0] if turns[0] == turns[-1] else f"{turns[0]} to {turns[-1]}",
-        longest=LONGEST,
-        level=LEVEL,
-        features=FEATURES,
-        classes=CLASSES,
-        curved=CURVED,
-        landmarks=LANDMARKS,
-        errors=filled(
-            "Errors compared with `embedd`, divided by the root mean square of the outputs: "
-            + "; ".join(f"{name} {error:.1g}" if error else f"{name} none" for name, error in o.errors.items())
-            + "."
-        ),
-        river=river.__version__,
-        small=ratios(of("projection, small pages")),
-        huge=ratios(of("projection, huge pages")),
-        curves=ratios(of("landmarks")),
-        pca=ratios(of("fit of pca")),
-        lda=ratios(of("fit of lda")),
-        pipelines=rates(of("pipeline")),
-        learning=rates(of("learning")),
-        behind=not_ahead(lines),
-    )
+    turns = sorted({len(line.took["embedd"]) for line in lines})
+    tables = [
+        table_of(
+            ["of the run", ""],
+            [
+                ["date", time.strftime("%d %B %Y")],
+                ["machine", processor_name()],
+                ["load average before and after", f"{load[0]:.1f}, {load[1]:.1f}"],
+                ["turns", ", ".join(map(str, turns))],
+                *([name, importlib.metadata.version(name)] for name in packages),
+                ["Python, Go", f"{platform.python_version()}, {go}"],
+                ["BLAS of the Python packages", ", ".join(sorted(kernels))],
+            ],
+        )
+    ]
+    for name, form in (
+        ("projection, small pages", ratios),
+        ("projection, huge pages", ratios),
+        ("landmarks", ratios),
+        ("fit of pca", ratios),
+        ("fit of lda", ratios),
+        ("pipeline", rates),
+        ("learning", rates),
+    ):
+        if found := [line for line in lines if line.table == name]:
+            if name == "landmarks":
+                tables.append(table_of(["peer", "error"], [[n, f"{e:.1g}"] for n, e in o.errors.items()]))
+            tables.append(form(found))
+    return tables
 
 
 async def measure(o):
@@ -902,15 +746,16 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--only", type=lambda s: s.split(","), default=["project", "landmarks", "fit", "learn", "pipeline"])
     p.add_argument("--repeats", type=int, default=7)
-    p.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "evidence" / "peers.md")
     o = p.parse_args()
     o.errors, begin, load = {}, time.time(), os.getloadavg()[0]
-    o.changed = {name: value for name in ("only", "repeats") if (value := getattr(o, name)) != p.get_default(name)}
     with tempfile.TemporaryDirectory() as folder:
         o.folder = pathlib.Path(folder)
         lines = asyncio.run(measure(o))
-    o.out.write_text(page(o, lines, (load, os.getloadavg()[0])))
-    say(f"{o.out} after {time.time() - begin:.0f} s")
+    tables = tables_of(o, lines, (load, os.getloadavg()[0]))
+    print(*tables, sep="\n")
+    if len(sys.argv) == 1:
+        replace(ROOT / "docs" / "evidence" / "peers.md", tables)
+    say(f"measured in {time.time() - begin:.0f} s")
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ var sections = []section{
 
 func main() {
 	b := &bench{}
-	page := flag.String("o", "docs/evidence/results.md", "`page` whose tables are replaced; pictures go into the folder of "+
-		"its name")
+	page := flag.String("o", "docs/evidence/results.md", "`page` whose tables are replaced; pictures go into the folder "+
+		"of its name")
 	only := flag.String("only", "", "`sections` to run, with commas between them (default all)")
 	flag.StringVar(&b.data, "data", "", "`folder` of NAME.csv.gz")
 	flag.IntVar(&b.repeats, "repeats", usualRepeats, "most `repeats` of a section")
