@@ -22,34 +22,6 @@ import (
 var choiceSets = []string{"breastcancer_wbc", "digits", "glass", "iris", "musk", "sonar", "usps", "vowel",
 	"wdbc", "wine", "zoo"}
 
-// peers has the best accuracy, in %, of scikit-learn's LDA with shrinkage and NCA, metric-learn's LFDA and LMNN, and
-// UMAP with labels, each at its best dimension in hindsight, on separate splits.
-var peers = map[string]struct {
-	name     string
-	accuracy float64
-}{
-	"breastcancer_wbc": {"LMNN", 95.6}, "digits": {"NCA", 96.5}, "glass": {"LMNN", 68.5}, "iris": {"UMAP", 96.7},
-	"musk":  {"NCA", 87.2},
-	"sonar": {"NCA", 83.0}, "vowel": {"LFDA", 94.4}, "wdbc": {"NCA", 96.1}, "wine": {"LFDA", 98.2},
-	"zoo": {"NCA", 94.7},
-}
-
-// reference has the accuracy of the nearest neighbour, in %, in the outputs of scikit-learn 1.9 on as many separate
-// splits: LDA with shrinkage, NCA with 10 outputs and 50 iterations, and the 10 hidden units of a perceptron with 64
-// and 10. Features have unit variance.
-var reference = map[string][3]float64{
-	"breastcancer_wbc": {95.1, 95.3, 96.1},
-	"digits":           {96.7, 96.4, 96.7},
-	"glass":            {65.0, 67.9, 66.7},
-	"iris":             {96.4, 96.0, 92.4},
-	"musk":             {77.4, 87.7, 89.0},
-	"sonar":            {74.7, 83.0, 83.5},
-	"vowel":            {94.3, 93.3, 92.6},
-	"wdbc":             {95.7, 96.0, 96.8},
-	"wine":             {98.1, 96.7, 97.6},
-	"zoo":              {94.7, 94.7, 95.5},
-}
-
 // ways are the configurations of auto.
 var ways = []struct {
 	name string
@@ -181,95 +153,67 @@ func (c *autoResult) split(ctx context.Context, train, test *model.Data) error {
 
 // writeChoice writes the section.
 func writeChoice(out *bytes.Buffer, all []*autoResult) {
-	fmt.Fprint(out, `| data | splits | features | alone | +- | auto | +- | nonlinear | +- | LDA | NCA | MLP | peer | |`+
-		` auto less alone | time |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+	fmt.Fprint(out, `| data | splits | features | alone | +- | auto | +- | nonlinear | +- | auto less alone | time |
+|---|---|---|---|---|---|---|---|---|---|---|
 `)
-	sets := float64(len(all))
-	mean := make([]float64, len(ways))
-	var compared means // of the sets for which the other methods are measured
-	var others bytes.Buffer
-	total := map[string]float64{}
 	for _, c := range all {
 		fmt.Fprintf(out, "| %s | %d | %.1f |", c.set, c.splits, c.raw)
-		fmt.Fprintf(&others, "| %s |", c.set)
-		for i, way := range ways {
+		for _, way := range ways {
 			nearest, deviation := stat.MeanStdDev(c.found[way.name+"1-NN"], nil)
-			fmt.Fprintf(out, " %.1f | %s |", nearest, orDash(len(c.found[way.name+"1-NN"]) > 1, deviation))
-			mean[i] += nearest / sets
-			for _, judge := range judges[1:] {
-				v, _ := stat.MeanStdDev(c.found[way.name+judge], nil)
-				fmt.Fprintf(&others, " %.1f |", v)
-				total[way.name+judge] += v / sets
-			}
+			fmt.Fprintf(out, " %.1f | %.1f |", nearest, deviation)
 		}
-		before, _ := stat.MeanStdDev(c.found["alone1-NN"], nil)
-		after, _ := stat.MeanStdDev(c.found["auto1-NN"], nil)
-		measured, known := reference[c.set]
-		for _, v := range measured {
-			fmt.Fprintf(out, " %s |", orDash(known, v))
-		}
-		peer := peers[c.set]
-		if known {
-			compared.add(c, measured[:], peer.accuracy)
-		}
-		fmt.Fprintf(out, " %s | %s | %+.1f | %.1f |\n", orDash(known, peer.accuracy), peer.name, after-before, c.slower)
-		fmt.Fprintln(&others)
+		more := stat.Mean(c.found["auto1-NN"], nil) - stat.Mean(c.found["alone1-NN"], nil)
+		fmt.Fprintf(out, " %+.1f | %.1f |\n", more, c.slower)
 	}
-	if compared.sets > 0 {
-		fmt.Fprintf(out, "| mean of %d, without usps |%s | |\n", int(compared.sets), compared)
-	}
-	fmt.Fprintf(out, "| mean of %d | | | %.1f | | %.1f | | %.1f | | - | - | - | - | | %+.1f | |\n", len(all), mean[0],
-		mean[1], mean[2], mean[1]-mean[0])
+	small := slices.DeleteFunc(slices.Clone(all), func(c *autoResult) bool { return c.set == "usps" })
+	writeMeans(out, ", without usps", small)
+	auto, nonlinear := writeMeans(out, "", all)
 	fmt.Fprintf(out, `
 | mean difference from alone | goal | measured |
 |---|---|---|
 | auto | 0.7 | %+.2f |
 | nonlinear | 1.3 | %+.2f |
 
-| data |`, mean[1]-mean[0], mean[2]-mean[0])
+| data |`, auto, nonlinear)
 	for _, way := range ways {
 		for _, judge := range judges[1:] {
 			fmt.Fprintf(out, " %s, %s |", way.name, judge)
 		}
 	}
-	fmt.Fprintf(out, "\n|---%s|\n%s| mean |", strings.Repeat("|---", len(ways)*(len(judges)-1)), others.String())
+	fmt.Fprintf(out, "\n|---%s|\n", strings.Repeat("|---", len(ways)*(len(judges)-1)))
+	for _, c := range all {
+		writeJudged(out, c.set, []*autoResult{c})
+	}
+	writeJudged(out, "mean", all)
+}
+
+// writeMeans writes a row of means over data sets, and returns those of the differences from alone.
+func writeMeans(out *bytes.Buffer, which string, sets []*autoResult) (auto, nonlinear float64) {
+	of := func(way string) float64 { return meanOf(sets, way+"1-NN") }
+	auto, nonlinear = of("auto")-of("alone"), of("nonlinear")-of("alone")
+	fmt.Fprintf(out, "| mean of %d%s | | | %.1f | | %.1f | | %.1f | | %+.1f | |\n", len(sets), which, of("alone"),
+		of("auto"), of("nonlinear"), auto)
+	return auto, nonlinear
+}
+
+// writeJudged writes a row of the other scores.
+func writeJudged(out *bytes.Buffer, name string, sets []*autoResult) {
+	fmt.Fprintf(out, "| %s |", name)
 	for _, way := range ways {
 		for _, judge := range judges[1:] {
-			fmt.Fprintf(out, " %.1f |", total[way.name+judge])
+			fmt.Fprintf(out, " %.1f |", meanOf(sets, way.name+judge))
 		}
 	}
 	fmt.Fprintln(out)
 }
 
-// means are the sums of a row over data sets, for the row of their means.
-type means struct {
-	sets float64
-	ways [3]float64 // by way
-	rest [4]float64 // the learners of scikit-learn, and the peer
-}
-
-func (m *means) add(c *autoResult, learners []float64, peer float64) {
-	m.sets++
-	for i, way := range ways {
-		accuracy, _ := stat.MeanStdDev(c.found[way.name+"1-NN"], nil)
-		m.ways[i] += accuracy
+// meanOf is the mean over data sets of the scores of a way and a judge.
+func meanOf(sets []*autoResult, what string) float64 {
+	sum := 0.0
+	for _, c := range sets {
+		sum += stat.Mean(c.found[what], nil)
 	}
-	for i, v := range append(slices.Clone(learners), peer) {
-		m.rest[i] += v
-	}
-}
-
-// String returns the cells of the table from the second on, except the last.
-func (m means) String() string {
-	text := " | |"
-	for _, sum := range m.ways {
-		text += fmt.Sprintf(" %.1f | |", sum/m.sets)
-	}
-	for _, sum := range m.rest {
-		text += fmt.Sprintf(" %.1f |", sum/m.sets)
-	}
-	return text + fmt.Sprintf(" | %+.1f", (m.ways[1]-m.ways[0])/m.sets)
+	return sum / float64(len(sets))
 }
 
 // judgement returns the share of test rows that a classifier of outputs classifies correctly.
@@ -309,12 +253,4 @@ func judgement(ctx context.Context, judge string, ref []float64, train *model.Da
 		}
 	}
 	return float64(right) / float64(test.N), err
-}
-
-// orDash formats a figure, or returns a dash if there is none.
-func orDash(known bool, v float64) string {
-	if !known {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f", v)
 }
