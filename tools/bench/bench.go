@@ -16,7 +16,6 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/float16"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio"
@@ -34,6 +33,17 @@ const (
 	TypeInt16     = "int16"
 	TypeInt8      = "int8"
 )
+
+// numbers are the types in Arrow.
+var numbers = map[string]arrow.FixedWidthDataType{
+	TypeFloat32: &arrow.Float32Type{}, TypeFloat64: &arrow.Float64Type{}, TypeFloat16: &arrow.Float16Type{},
+	TypeInt16: &arrow.Int16Type{}, TypeInt8: &arrow.Int8Type{},
+}
+
+// narrow are the formats of those of one or two bytes.
+var narrow = map[string]model.RawFormat{
+	TypeFloat16: model.RawFloat16, TypeInt16: model.RawInt16, TypeInt8: model.RawInt8,
+}
 
 // maxMessage bounds a message: what the embedded server accepts, less some room for what surrounds the features.
 const maxMessage = 7 << 20
@@ -62,30 +72,7 @@ func (s *Shape) SetModel(m *model.Model) error {
 }
 
 // width is the number of bytes of a feature.
-func (s Shape) width() int {
-	switch s.Type {
-	case TypeFloat64:
-		return 8
-	case TypeFloat16, TypeInt16:
-		return 2
-	case TypeInt8:
-		return 1
-	}
-	return 4
-}
-
-// narrow is the format of features of one or two bytes.
-func (s Shape) narrow() (format model.RawFormat, is bool) {
-	switch s.Type {
-	case TypeFloat16:
-		return model.RawFloat16, true
-	case TypeInt16:
-		return model.RawInt16, true
-	case TypeInt8:
-		return model.RawInt8, true
-	}
-	return format, false
-}
+func (s Shape) width() int { return numbers[s.Type].Bytes() }
 
 // Check returns an error if the shape cannot be measured.
 func (s Shape) Check(repeats int) error {
@@ -300,11 +287,9 @@ func (s Shape) column(j int) string {
 	return "x" + strconv.Itoa(j)
 }
 
-// message encodes a message: an id column and the features.
-func (s Shape) message(x []float64) ([]byte, error) {
-	number := map[string]arrow.DataType{TypeFloat32: arrow.PrimitiveTypes.Float32,
-		TypeFloat64: arrow.PrimitiveTypes.Float64, TypeFloat16: arrow.FixedWidthTypes.Float16,
-		TypeInt16: arrow.PrimitiveTypes.Int16, TypeInt8: arrow.PrimitiveTypes.Int8}[s.Type]
+// message is an id column and the features, which are given by row.
+func (s Shape) message(x []float64) (arrow.Record, error) {
+	number := numbers[s.Type]
 	id := "id"
 	for slices.Contains(s.names, id) {
 		id += "_"
@@ -317,23 +302,8 @@ func (s Shape) message(x []float64) ([]byte, error) {
 			fields = append(fields, arrow.Field{Name: s.column(j), Type: number})
 		}
 	}
-	schema := arrow.NewSchema(fields, nil)
-	build := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	build := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
 	defer build.Release()
-	put := func(to array.Builder, v float64) {
-		switch to := to.(type) {
-		case *array.Float64Builder:
-			to.Append(v)
-		case *array.Float32Builder:
-			to.Append(float32(v))
-		case *array.Float16Builder:
-			to.Append(float16.New(float32(v)))
-		case *array.Int16Builder:
-			to.Append(int16(v))
-		case *array.Int8Builder:
-			to.Append(int8(v))
-		}
-	}
 	for i := range s.Rows {
 		build.Field(0).(*array.Int32Builder).Append(int32(i))
 		list, lists := build.Field(1).(*array.FixedSizeListBuilder)
@@ -341,14 +311,17 @@ func (s Shape) message(x []float64) ([]byte, error) {
 			list.Append(true)
 		}
 		for j, v := range x[i*s.Features : (i+1)*s.Features] {
+			var to array.Builder
 			if lists {
-				put(list.ValueBuilder(), v)
+				to = list.ValueBuilder()
 			} else {
-				put(build.Field(1+j), v)
+				to = build.Field(1 + j)
+			}
+			// every builder takes text, which is exact
+			if err := to.AppendValueFromString(strconv.FormatFloat(v, 'f', -1, 64)); err != nil {
+				return nil, err
 			}
 		}
 	}
-	rec := build.NewRecord()
-	defer rec.Release()
-	return arrowio.FromRecords(schema, rec)
+	return build.NewRecord(), nil
 }

@@ -2,14 +2,12 @@ package bench
 
 import (
 	"context"
-	"encoding/binary"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"time"
 	"unsafe"
 
-	"github.com/apache/arrow/go/v15/arrow/float16"
+	"github.com/apache/arrow/go/v15/arrow/array"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
@@ -28,7 +26,10 @@ func (b run) kernel(ctx context.Context, fitted *model.Model) ([]Ratio, error) {
 	if !isLinear(fitted) {
 		count = max(count/16, 1) // memory does not bound it, and it takes long
 	}
-	ring := s.ring(count)
+	ring, err := s.ring(count)
+	if err != nil {
+		return nil, err
+	}
 	ctx = model.Limit(ctx, 1)
 	y := make([]float32, s.Rows*s.Dim)
 	project := func() (float64, error) {
@@ -87,52 +88,42 @@ func touchLines(words []uint64) (sum uint64) {
 }
 
 // ring is the features of count messages, one after the other.
-func (s Shape) ring(count int) []byte {
-	n := s.Rows * s.Features
-	words := make([]uint64, (count*n*s.width()+7)/8) // aligned for any type
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), count*n*s.width())
-	for at, v := range s.rows(rand.New(rand.NewPCG(5, 6))) {
-		i := at
-		if s.Layout == LayoutColumns {
-			i = at%s.Features*s.Rows + at/s.Features
-		}
-		switch s.Type {
-		case TypeFloat64:
-			binary.NativeEndian.PutUint64(bytes[8*i:], math.Float64bits(v))
-		case TypeFloat16:
-			binary.LittleEndian.PutUint16(bytes[2*i:], float16.New(float32(v)).Uint16())
-		case TypeInt16:
-			binary.LittleEndian.PutUint16(bytes[2*i:], uint16(int16(v)))
-		case TypeInt8:
-			bytes[i] = byte(int8(v))
-		default:
-			binary.NativeEndian.PutUint32(bytes[4*i:], math.Float32bits(float32(v)))
-		}
+func (s Shape) ring(count int) ([]byte, error) {
+	msg, err := s.message(s.rows(rand.New(rand.NewPCG(5, 6))))
+	if err != nil {
+		return nil, err
 	}
-	for k := 1; k < count; k++ {
-		copy(bytes[k*n*s.width():], bytes[:n*s.width()])
+	defer msg.Release()
+	var one []byte
+	for _, column := range msg.Columns()[1:] {
+		if list, is := column.(*array.FixedSizeList); is {
+			column = list.ListValues()
+		}
+		one = append(one, column.Data().Buffers()[1].Bytes()[:column.Len()*s.width()]...)
 	}
-	return bytes
+	words := make([]uint64, (count*len(one)+7)/8) // aligned for any type
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), count*len(one))
+	for at := 0; at < len(bytes); at += len(one) {
+		copy(bytes[at:], one)
+	}
+	return bytes, nil
 }
 
 // view interprets the features of one message as rows.
 func (s Shape) view(data []byte) model.Rows {
-	block := func(from, cols, rowStride, colStride int) model.Block {
-		v := model.Block{Cols: cols, RowStride: rowStride, ColStride: colStride}
-		n := s.Rows * s.Features
-		if format, is := s.narrow(); is {
-			v.Raw, v.Format = data[from*s.width():n*s.width()], format
-		} else if s.Type == TypeFloat64 {
-			v.F64 = unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), n)[from:]
-		} else {
-			v.F32 = unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), n)[from:]
-		}
-		return v
+	v := model.Block{Cols: s.Features, RowStride: s.Features, ColStride: 1}
+	if s.Layout == LayoutColumns {
+		v.RowStride, v.ColStride = 1, s.Rows
 	}
-	if s.Layout == LayoutList {
-		return model.Rows{N: s.Rows, Blocks: []model.Block{block(0, s.Features, s.Features, 1)}}
+	n := s.Rows * s.Features
+	if format, is := narrow[s.Type]; is {
+		v.Raw, v.Format = data[:n*s.width()], format
+	} else if s.Type == TypeFloat64 {
+		v.F64 = unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), n)
+	} else {
+		v.F32 = unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), n)
 	}
-	return model.Rows{N: s.Rows, Blocks: []model.Block{block(0, s.Features, 1, s.Rows)}}
+	return model.Rows{N: s.Rows, Blocks: []model.Block{v}}
 }
 
 // A fit has up to maxFitRows rows, fewer if their product X'X would take more than fitProducts multiply-adds.

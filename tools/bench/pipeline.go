@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/internal/cores"
@@ -66,7 +67,12 @@ func (b run) pipeline(ctx context.Context, fitted *model.Model) (all []Ratio, er
 	if c.js, err = jetstream.New(conn.Conn, jetstream.WithPublishAsyncMaxPending(2*relayPending)); err != nil {
 		return nil, err
 	}
-	msg, err := b.shape.message(b.shape.rows(rand.New(rand.NewPCG(1, 2))))
+	rec, err := b.shape.message(b.shape.rows(rand.New(rand.NewPCG(1, 2))))
+	if err != nil {
+		return nil, err
+	}
+	defer rec.Release()
+	msg, err := arrowio.FromRecords(rec.Schema(), rec)
 	if err != nil {
 		return nil, err
 	}
