@@ -2,6 +2,7 @@ package window
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -69,10 +70,17 @@ func limitsOf(rows [][]float64, m int, pause func()) *limits {
 		}
 		v := values[j%pauseFeatures]
 		if n := len(v); n >= minForLimits {
-			slices.Sort(v)
-			l.median[j] = v[(n-1)/2]
-			of := func(rank int) float64 { return distanceOf(v, l.median[j], rank) }
-			all[j] = spread{of((n - 1) * 9 / 10), of((n - 1) * 97 / 100), of(n - 3), of(n/2) == 0, true}
+			selectRank(v, (n-1)/2)
+			median, equal := v[(n-1)/2], 0
+			for i, f := range v {
+				if v[i] = math.Abs(f - median); f == median {
+					equal++
+				}
+			}
+			nine, most, top := (n-1)*9/10, (n-1)*97/100, n-3
+			selectRank(v, min(nine, top))
+			slices.Sort(v[min(nine, top):])
+			l.median[j], all[j] = median, spread{v[nine], v[most], v[top], equal > n/2, true}
 		}
 	}
 	usual := usualReach(all)
@@ -106,17 +114,37 @@ func collect(values *[pauseFeatures][]float64, rows [][]float64, from, to int) {
 	}
 }
 
-// distanceOf is the distance from the median of the value of a rank, 0 being the nearest one.
-func distanceOf(sorted []float64, median float64, rank int) float64 {
-	low, high := 0, len(sorted)-1
-	for high-low > rank {
-		if median-sorted[low] > sorted[high]-median {
-			low++
+// selectRank reorders v: the value at the rank is the one that sorting moves there, no value before it is larger, and
+// none after it is smaller.
+func selectRank(v []float64, rank int) {
+	for rounds := 2 * bits.Len(uint(len(v))); len(v) > 12 && rounds > 0; rounds-- {
+		a, b, c := v[0], v[len(v)/2], v[len(v)-1]
+		pivot := max(min(a, b), min(max(a, b), c))
+		n := partition(v, pivot)
+		if n == 0 { // nothing is less than the pivot
+			n = partition(v, math.Nextafter(pivot, math.Inf(1)))
+		}
+		if rank < n {
+			v = v[:n]
 		} else {
-			high--
+			v, rank = v[n:], rank-n
 		}
 	}
-	return max(median-sorted[low], sorted[high]-median)
+	slices.Sort(v) // few are left, or the pivots were bad
+}
+
+// partition moves the values less than a pivot to the front, and returns how many they are. It has no branch that
+// depends on a value, since half of these would be mispredicted.
+func partition(v []float64, pivot float64) (n int) {
+	for i, f := range v {
+		isLess := 0
+		if f < pivot {
+			isLess = 1
+		}
+		v[i], v[n] = v[n], f
+		n += isLess
+	}
+	return n
 }
 
 // usualReach is the upper quartile of the positive distances of nine in ten rows; if there are none, of 97 in 100, or

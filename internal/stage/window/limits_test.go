@@ -2,6 +2,7 @@ package window
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -169,6 +170,30 @@ func TestShares(t *testing.T) {
 	}{{0.1, 100, 10}, {0.101, 100, 11}, {0.001, 100, 1}, {0.1, 0, 1}} {
 		if got := shareOf(c.share, c.of); got != c.want {
 			t.Errorf("%v of %d: %d, want %d", c.share, c.of, got, c.want)
+		}
+	}
+}
+
+// TestSelectRank: values of a rank are those of sorted values, with many equal ones, ordered ones and pivots that are
+// always the least.
+func TestSelectRank(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for name, value := range map[string]func(i int) float64{
+		"normal": func(int) float64 { return r.NormFloat64() }, "few": func(int) float64 { return float64(r.IntN(3)) },
+		"equal": func(int) float64 { return 0 }, "descending": func(i int) float64 { return float64(-i) },
+		"least first and last": func(i int) float64 { return max(0, float64(r.IntN(40)-20)) },
+	} {
+		for n := 1; n < 300; n++ {
+			v, rank := make([]float64, n), r.IntN(n)
+			for i := range v {
+				v[i] = value(i)
+			}
+			want := slices.Sorted(slices.Values(v))
+			selectRank(v, rank)
+			if got := slices.Concat(slices.Sorted(slices.Values(v[:rank])), v[rank:rank+1],
+				slices.Sorted(slices.Values(v[rank+1:]))); !slices.Equal(got, want) {
+				t.Fatalf("%s: %d values selected by rank %d are not those of sorting", name, n, rank)
+			}
 		}
 	}
 }
