@@ -43,22 +43,25 @@ func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row
 		return Loss{}, err
 	}
 	var found neighbors
+	var classes numbering
+	classes.set(rows)
 	own := &classified{rows: rows, influence: make([]float64, n)}
 	cross := &classified{rows: rows, influence: make([]float64, n)}
+	references := [2]*outputs{{y: after, numbering: &classes}, {y: before, numbering: &classes}}
+	for _, k := range references {
+		k.setSums(d)
+	}
 	for i := 0; i < n; {
 		if err := ctx.Err(); err != nil { // learning pauses there
 			return Loss{}, err
 		}
 		near, count := neighbourhood(rows, i)
-		for _, by := range []struct {
-			*classified
-			outputs []float64
-		}{{own, after}, {cross, before}} {
-			at, err := found.outside(ctx, by.outputs, d, near, after[i*d:(i+count)*d], comparedNeighbors)
+		for at, by := range []*classified{own, cross} {
+			nearest, err := found.outside(ctx, references[at], near, after[i*d:(i+count)*d], comparedNeighbors)
 			if err != nil {
 				return Loss{}, err
 			}
-			by.add(i, count, at)
+			by.add(i, count, nearest)
 		}
 		i += count
 	}

@@ -1,6 +1,7 @@
 package prequential
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -12,45 +13,53 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// The nearest rows outside a span are those of comparing every pair, with equal rows among them.
+// outputsOf are outputs of d numbers for rows with labels.
+func outputsOf(y []float64, d int, label func(i int) string) *outputs {
+	var rows []*window.Row
+	for i := range len(y) / d {
+		rows = append(rows, &window.Row{Label: label(i)})
+	}
+	k := &outputs{y: y, numbering: &numbering{}}
+	k.numbering.set(rows)
+	k.setSums(d)
+	return k
+}
+
+// TestNeighborsOutside: the nearest rows outside a span are those of comparing every pair, with equal rows among them,
+// and with classes that are far apart.
 func TestNeighborsOutside(t *testing.T) {
 	const n, d, k = 300, 3, 7
-	r := rand.New(rand.NewPCG(81, 82))
-	y := make([]float64, n*d)
-	for i := range y {
-		y[i] = float64(float32(r.NormFloat64()))
-	}
-	for i := range 40 {
-		copy(y[(200+i)*d:(201+i)*d], y[:d])
-	}
-	for _, near := range []span{{0, 20}, {100, 140}, {250, n}, {0, 0}, {4, n}, {0, n}} {
-		var found neighbors
-		got, err := found.outside(t.Context(), y, d, near, y[:50*d], k)
-		if err != nil {
-			t.Fatal(err)
+	for _, apart := range []float64{0, 1, 3, 1e6} {
+		r := rand.New(rand.NewPCG(81, 82))
+		y := make([]float64, n*d)
+		for i := range y {
+			y[i] = float64(float32(r.NormFloat64() + apart*float64(i/d%5)))
 		}
-		var want []int
-		for i := range 50 {
-			var others []int
-			for j := range n {
-				if j < near.from || j >= near.to {
-					others = append(others, j)
-				}
+		for i := range 40 {
+			copy(y[(200+i)*d:(201+i)*d], y[:d])
+		}
+		in := outputsOf(y, d, func(i int) string { return string(rune('a' + i%5)) })
+		for _, near := range []span{{0, 20}, {100, 140}, {250, n}, {0, 0}, {4, n}, {0, n}} {
+			var found neighbors
+			got, err := found.outside(t.Context(), in, near, y[:50*d], k)
+			if err != nil {
+				t.Fatal(err)
 			}
-			distance := func(j int) float64 { return squaredDistance(y[j*d:(j+1)*d], y[i*d:(i+1)*d]) }
-			slices.SortStableFunc(others, func(a, b int) int {
-				switch da, db := distance(a), distance(b); {
-				case da < db:
-					return -1
-				case da > db:
-					return 1
+			var want []int
+			for i := range 50 {
+				var others []int
+				for j := range n {
+					if j < near.from || j >= near.to {
+						others = append(others, j)
+					}
 				}
-				return 0
-			})
-			want = append(want, others[:min(k, len(others))]...)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("outside %v the nearest are %v, want %v", near, got, want)
+				distance := func(j int) float64 { return squaredDistance(y[j*d:(j+1)*d], y[i*d:(i+1)*d]) }
+				slices.SortStableFunc(others, func(a, b int) int { return cmp.Compare(distance(a), distance(b)) })
+				want = append(want, others[:min(k, len(others))]...)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("classes %g apart: outside %v the nearest are %v, want %v", apart, near, got, want)
+			}
 		}
 	}
 }
@@ -69,7 +78,8 @@ func (l *countingContext) Err() error {
 // TestSearchPauses: learning may pause about every 8,192 distances.
 func TestSearchPauses(t *testing.T) {
 	ctx := &countingContext{Context: t.Context()}
-	if _, err := new(neighbors).outside(ctx, make([]float64, 1000), 1, span{}, make([]float64, 100), 3); err != nil ||
+	in := outputsOf(make([]float64, 1000), 1, func(int) string { return "" })
+	if _, err := new(neighbors).outside(ctx, in, span{}, make([]float64, 100), 3); err != nil ||
 		ctx.n != 12 { // every nine rows
 		t.Errorf("%d pauses in 100,000 distances: %v", ctx.n, err)
 	}

@@ -10,66 +10,92 @@ import (
 type neighbors struct {
 	nearest   []int
 	distances []float64
+	gaps      []float64
 }
 
-// pauseDistances is the number of distances after which learning may pause.
-const pauseDistances = 1 << 13
+const (
+	// pauseDistances is the number of distances after which learning may pause.
+	pauseDistances = 1 << 13
+	// ballSlack is the part of a distance by which rounding errors of up to a million outputs move it at most.
+	ballSlack = 1e-9
+)
 
-// outside returns, for each row of y, the indices of its k nearest outputs outside a span, nearest first; ties go to
-// the lower index. If there are fewer than k, it returns all of them. The next call overwrites the result.
-func (f *neighbors) outside(ctx context.Context, outputs []float64, d int, near span, y []float64, k int) ([]int,
-	error) {
-	n := len(outputs) / d
-	k = min(k, n-(near.to-near.from))
-	size := len(y) / max(d, 1) * k
+// outside returns, for each row of y, the indices of its n nearest outputs outside a span, nearest first; ties go to
+// the lower index. If there are fewer than n, it returns all of them. The next call overwrites the result. The class
+// with the nearest mean comes first. Classes whose outputs are all farther than the nearest ones found are skipped.
+func (f *neighbors) outside(ctx context.Context, k *outputs, near span, y []float64, n int) ([]int, error) {
+	d, all := k.dim, len(k.class)
+	n = min(n, all-(near.to-near.from))
+	size := len(y) / max(d, 1) * n
 	f.nearest = slices.Grow(f.nearest[:0], size)[:size]
-	f.distances = slices.Grow(f.distances[:0], k)[:k]
+	f.distances = slices.Grow(f.distances[:0], n)[:n]
+	f.gaps = slices.Grow(f.gaps[:0], len(k.labels))[:len(k.labels)]
 	clear(f.nearest)
-	for nearest, done := f.nearest, pauseDistances; len(nearest) > 0; y, nearest = y[d:], nearest[k:] {
+	for nearest, done := f.nearest, pauseDistances; len(nearest) > 0; y, nearest = y[d:], nearest[n:] {
 		if done >= pauseDistances {
 			done = 0
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
 		}
-		done += n
+		done += all
 		for i := range f.distances {
 			f.distances[i] = math.Inf(1)
 		}
-		f.compare(outputs, 0, near.from, y[:d], nearest[:k])
-		f.compare(outputs, near.to, n, y[:d], nearest[:k])
+		first := f.setGaps(k, y[:d])
+		f.compare(k, first, near, y[:d], nearest[:n])
+		for c, gap := range f.gaps {
+			if c != first && !(gap > f.distances[n-1]) {
+				f.compare(k, c, near, y[:d], nearest[:n])
+			}
+		}
 	}
 	return f.nearest, nil
 }
 
-// compare adds those of some outputs that are nearer to y than the farthest of the nearest ones. The sum of a squared
-// distance only rises with each output. So most end after the first two, in which the rows differ most.
-func (f *neighbors) compare(outputs []float64, from, to int, y []float64, nearest []int) {
-	d, distances := len(y), f.distances
+// setGaps sets a lower bound of the squared distances of y from the outputs of each class, and returns the class with
+// the nearest mean.
+func (f *neighbors) setGaps(k *outputs, y []float64) (nearest int) {
+	least := math.Inf(1)
+	for c, radius := range k.radius {
+		distance := math.Sqrt(squaredDistance(k.mean[c*k.dim:(c+1)*k.dim], y))
+		if distance < least {
+			least, nearest = distance, c
+		}
+		gap := max(distance-radius-ballSlack*(distance+radius), 0)
+		f.gaps[c] = gap * gap
+	}
+	return nearest
+}
+
+// compare adds those outputs of a class that are nearer to y than the farthest of the nearest ones. The sum of a
+// squared distance only rises with each output. So most end after the first two, in which the rows differ most.
+func (f *neighbors) compare(k *outputs, class int, near span, y []float64, nearest []int) {
+	d, distances, last := len(y), f.distances, len(nearest)-1
 	first, second, head := 0.0, 0.0, 0
 	if d > 2 {
 		first, second, head = y[0], y[1], 2
 	}
-	farthest := distances[len(distances)-1]
-	for j := from; j < to; j++ {
-		row, distance := outputs[j*d:(j+1)*d:(j+1)*d], 0.0
+	farthest := distances[last]
+	for _, j := range k.rowsOf(class) {
+		row, distance := k.y[j*d:(j+1)*d:(j+1)*d], 0.0
 		if head > 0 {
 			p, q := first-row[0], second-row[1]
-			if distance = float64(p*p) + q*q; !(distance < farthest) {
+			if distance = float64(p*p) + q*q; distance > farthest {
 				continue
 			}
 		}
 		for c := head; c < len(row); c++ {
 			distance += (y[c] - row[c]) * (y[c] - row[c])
 		}
-		if !(distance < farthest) {
+		if !(distance < farthest || distance == farthest && j < nearest[last]) || near.from <= j && j < near.to {
 			continue
 		}
-		at := len(distances) - 1
-		for ; at > 0 && distance < distances[at-1]; at-- {
+		at := last
+		for ; at > 0 && (distance < distances[at-1] || distance == distances[at-1] && j < nearest[at-1]); at-- {
 			distances[at], nearest[at] = distances[at-1], nearest[at-1]
 		}
 		distances[at], nearest[at] = distance, j
-		farthest = distances[len(distances)-1]
+		farthest = distances[last]
 	}
 }

@@ -21,7 +21,8 @@ type outputs struct {
 	dim        int
 	*numbering // of the rows
 	count      []float64
-	sum        []float64 // d numbers per class
+	sum, mean  []float64 // d numbers per class
+	radius     []float64 // by class: the largest distance of its rows from its mean
 
 	farCount, farSum []float64 // scratch memory: those without a span of references
 	competes         []bool
@@ -36,6 +37,16 @@ type numbering struct {
 	labels []string
 	index  map[string]int
 	class  []int // by row
+
+	byClass, ends []int // the rows in the order of their classes, and where each class ends there
+}
+
+// rowsOf returns the indices of the rows of a class, ascending.
+func (n *numbering) rowsOf(class int) []int {
+	if class == 0 {
+		return n.byClass[:n.ends[0]]
+	}
+	return n.byClass[n.ends[class-1]:n.ends[class]]
 }
 
 func (n *numbering) set(rows []*window.Row) {
@@ -51,6 +62,20 @@ func (n *numbering) set(rows []*window.Row) {
 			n.index[r.Label], n.labels = c, append(n.labels, r.Label)
 		}
 		n.class = append(n.class, c)
+	}
+	n.byClass = slices.Grow(n.byClass[:0], len(rows))[:len(rows)]
+	n.ends = slices.Grow(n.ends[:0], len(n.labels))[:len(n.labels)]
+	clear(n.ends)
+	for _, c := range n.class {
+		n.ends[c]++
+	}
+	next := 0
+	for c, size := range n.ends {
+		n.ends[c], next = next, next+size
+	}
+	for i, c := range n.class {
+		n.byClass[n.ends[c]] = i
+		n.ends[c]++
 	}
 }
 
@@ -140,11 +165,11 @@ func (v *Model) projectFresh(ctx context.Context, refs *References, all []*windo
 func (v *Model) ReuseMemory(old *Model) {
 	k := &old.known
 	v.known = outputs{rows: k.rows[:0], y: k.y[:0], spare: k.spare, fresh: k.fresh, count: k.count, sum: k.sum,
-		farCount: k.farCount, farSum: k.farSum, competes: k.competes, found: k.found}
+		mean: k.mean, radius: k.radius, farCount: k.farCount, farSum: k.farSum, competes: k.competes, found: k.found}
 	old.known = outputs{}
 }
 
-// setSums sums the outputs of each class.
+// setSums sums the outputs of each class, and finds the ball around their mean.
 func (k *outputs) setSums(d int) {
 	k.dim = d
 	k.count = slices.Grow(k.count[:0], len(k.labels))[:len(k.labels)]
@@ -154,6 +179,17 @@ func (k *outputs) setSums(d int) {
 	for i, c := range k.class {
 		k.count[c]++
 		addTo(k.sum[c*d:(c+1)*d], k.y[i*d:(i+1)*d], 1)
+	}
+	k.mean, k.radius = k.mean[:0], k.radius[:0]
+	for c, n := range k.count {
+		for _, v := range k.sum[c*d : (c+1)*d] {
+			k.mean = append(k.mean, v/n)
+		}
+		radius := 0.0
+		for _, i := range k.rowsOf(c) {
+			radius = max(radius, squaredDistance(k.mean[c*d:(c+1)*d], k.y[i*d:(i+1)*d]))
+		}
+		k.radius = append(k.radius, math.Sqrt(radius))
 	}
 }
 
@@ -185,7 +221,7 @@ func (k *outputs) nearest(ctx context.Context, near span, rows []window.Row, y [
 	if near.from == 0 && near.to == len(k.rows) {
 		return errNoReference
 	}
-	at, err := k.found.outside(ctx, k.y, k.dim, near, y, min(comparedNeighbors, max(len(k.rows)/len(k.labels), 1)))
+	at, err := k.found.outside(ctx, k, near, y, min(comparedNeighbors, max(len(k.rows)/len(k.labels), 1)))
 	if err != nil {
 		return err
 	}
