@@ -96,6 +96,8 @@ type block struct {
 	sums   *blockSums // nil: all rows are there; see AddSummary
 	limits *limits    // nil if the rows changed since the last Sift
 
+	low, high []float64 // bounds of each feature of its rows, and of those that have left
+
 	// As of the limits:
 	aside   []bool // by row: it is set aside
 	farTail int    // rows with a feature in the far tail
@@ -134,6 +136,34 @@ func (s *summer) columns() int {
 		return s.mapping.Dim
 	}
 	return s.features
+}
+
+func newBlock(features int, rows ...*Row) *block {
+	inf := []float64{math.Inf(1)}
+	b := &block{low: slices.Repeat(inf, features), high: slices.Repeat([]float64{-inf[0]}, features)}
+	for i, r := range rows {
+		b.add(i, r)
+	}
+	return b
+}
+
+// add inserts a row.
+func (b *block) add(i int, r *Row) {
+	b.rows = slices.Insert(b.rows, i, r)
+	b.widen(r.X, r.X)
+	b.changed()
+}
+
+// widen moves the bounds so that they include a range of features.
+func (b *block) widen(low, high []float64) {
+	for j, v := range low {
+		if v < b.low[j] {
+			b.low[j] = v
+		}
+		if v := high[j]; v > b.high[j] {
+			b.high[j] = v
+		}
+	}
 }
 
 // changed notes that a row was added or removed.

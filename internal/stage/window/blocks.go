@@ -80,7 +80,7 @@ func (l *blockList) insert(r *Row) {
 	l.rows++
 	begins := r.draw(drawBorder) < l.border
 	if len(l.blocks) == 0 {
-		l.blocks = append(l.blocks, &block{rows: []*Row{r}})
+		l.blocks = append(l.blocks, newBlock(len(r.X), r))
 		return
 	}
 	at, i, _ := l.find(r.Position)
@@ -88,13 +88,12 @@ func (l *blockList) insert(r *Row) {
 	switch {
 	case i == 0: // before all rows: the first block need not begin with a border
 		if l.border > b.rows[0].draw(drawBorder) {
-			l.blocks = slices.Insert(l.blocks, 0, &block{rows: []*Row{r}})
+			l.blocks = slices.Insert(l.blocks, 0, newBlock(len(r.X), r))
 			return
 		}
-		b.rows = slices.Insert(b.rows, 0, r)
-		b.changed()
+		b.add(0, r)
 	case begins:
-		rest := &block{rows: append([]*Row{r}, b.rows[i:]...)}
+		rest := newBlock(len(r.X), append([]*Row{r}, b.rows[i:]...)...)
 		clear(b.rows[i:])
 		if i < len(b.rows) {
 			b.changed()
@@ -102,8 +101,7 @@ func (l *blockList) insert(r *Row) {
 		b.rows = b.rows[:i]
 		l.blocks = slices.Insert(l.blocks, at+1, rest)
 	default:
-		b.rows = slices.Insert(b.rows, i, r)
-		b.changed()
+		b.add(i, r)
 	}
 }
 
@@ -172,6 +170,7 @@ func (l *blockList) remove(r *Row) {
 		// The block has lost its border: its rows belong to the block before.
 		before := l.blocks[at-1]
 		before.rows = append(before.rows, b.rows...)
+		before.widen(b.low, b.high)
 		before.changed()
 		l.drop(at)
 	}

@@ -215,6 +215,16 @@ func (l *limits) judge(x []float64) (g judgement) {
 	return g
 }
 
+// contain reports whether no row within bounds has a value beyond the limits.
+func (l *limits) contain(low, high []float64) bool {
+	for j, v := range low {
+		if !(v >= max(l.low[j], -Enormous) && high[j] <= min(l.high[j], Enormous)) {
+			return false
+		}
+	}
+	return true
+}
+
 // apply replaces the values of a row that are beyond the limits. Missing ones stay missing.
 func (l *limits) apply(x []float64) {
 	for j, v := range x {

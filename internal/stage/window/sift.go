@@ -203,11 +203,15 @@ func (s *sifter) byClass() (limited int, list []ClassOutliers) {
 func (s *sifter) judge(b *block) {
 	b.aside, b.farTail = make([]bool, len(b.rows)), 0
 	var suspects []suspect
+	isWithin := b.limits.contain(b.low, b.high)
 	for i, r := range b.rows {
 		if i%pauseSifted == 0 {
 			s.config.pause()
 		}
-		g := b.limits.judge(r.X)
+		var g judgement
+		if !isWithin {
+			g = b.limits.judge(r.X)
+		}
 		if g.ratio > FarTail/reachOfNine {
 			b.farTail++
 		}

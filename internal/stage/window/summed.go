@@ -26,7 +26,8 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 		}
 	}
 	s.holdOut(w.heldOut)
-	b := &block{sums: &blockSums{sum: &rowSums{s.Moments, s.Absent}}}
+	b := newBlock(w.config.Features)
+	b.sums = &blockSums{sum: &rowSums{s.Moments, s.Absent}}
 	for _, r := range s.Rows {
 		most := w.config.Classes
 		if _, many := slices.BinarySearch(s.Classes, r.Label); many {
@@ -41,7 +42,7 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 		row.markMissing()
 		w.classify(row)
 		w.classes.insert(row)
-		b.rows = append(b.rows, row)
+		b.add(len(b.rows), row)
 		b.sums.newest = max(b.sums.newest, r.Time)
 	}
 	if len(b.rows) == 0 {
