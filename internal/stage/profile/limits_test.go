@@ -77,15 +77,11 @@ func TestConstantFeatures(t *testing.T) {
 		{99, 0, 0, false}, {100, 0, 0, true}, {1000, 10, 1, true}, {1000, 11, 1, false}, {1000, 500, 0.9e-5, true},
 		{1000, 500, 1.1e-5, false},
 	} {
-		var rows [][]float64
-		for i := range c.rows {
-			x := -8.0
-			if i < c.others {
-				x *= 1 - c.by
-			}
-			rows = append(rows, []float64{0, x})
+		values := slices.Repeat([]float64{-8}, c.rows)
+		for i := range c.others {
+			values[i] *= 1 - c.by
 		}
-		if got := isConstant(rows, 1); got != c.want {
+		if got := isConstant(values); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -38,7 +38,7 @@ func Of(w *window.Window, pause func()) Profile {
 		return p
 	}
 	first, last := w.Back(MaxRows), ""
-	seen := make(map[uint64]bool, min(w.Len(), MaxRows)) // hashes of rows
+	different := make(map[uint64]struct{}, min(w.Len(), MaxRows)) // hashes of rows
 	var sample [][]float64
 	every := max(min(w.Len(), MaxRows)/sampledRows, 1)
 	w.All(func(r *window.Row) bool {
@@ -57,21 +57,25 @@ func Of(w *window.Window, pause func()) Profile {
 		last = r.Label
 		p.Rows++
 		p.Classes[r.Label]++
-		if h := window.Hash(w, r); seen[h] {
-			p.Copies++
-		} else {
-			seen[h] = true
-		}
+		different[window.Hash(w, r)] = struct{}{}
 		return true
 	})
+	p.Copies = p.Rows - len(different)
 	if window.HasSums(w) {
 		p.Runs = 0
 	}
+	values := make([]float64, 0, len(sample))
 	for j := range p.Features {
 		if j%64 == 0 {
 			pause()
 		}
-		if isConstant(sample, j) {
+		values = values[:0]
+		for _, x := range sample {
+			if !math.IsNaN(x[j]) {
+				values = append(values, x[j])
+			}
+		}
+		if isConstant(values) {
 			p.Constant++
 		}
 	}
@@ -88,13 +92,7 @@ const (
 )
 
 // isConstant reports whether nearly all values of a feature are equal to the median of three of them.
-func isConstant(rows [][]float64, j int) bool {
-	v := make([]float64, 0, len(rows))
-	for _, x := range rows {
-		if !math.IsNaN(x[j]) {
-			v = append(v, x[j])
-		}
-	}
+func isConstant(v []float64) bool {
 	n := len(v)
 	if n < minRows {
 		return false
