@@ -90,13 +90,17 @@ func (r *References) Add(row *window.Row) {
 			}
 		}
 	}
-	over := false
+	over := 0
 	for _, n := range r.count {
-		over = over || n > r.level
+		over += max(n-r.level, 0)
 	}
-	if over {
-		r.removeIf(func(x *window.Row) bool { return r.count[x.Label] > r.level })
-	}
+	r.removeIf(func(x *window.Row) bool {
+		if over == 0 || r.count[x.Label] <= r.level {
+			return false
+		}
+		over--
+		return true
+	})
 }
 
 // removeIf removes rows, oldest first.
