@@ -35,6 +35,16 @@ type Set struct {
 // numbers each), which SLE one-versus-rest needs; otherwise one matrix for all labelled rows and one for the others.
 func New(m int, perClass bool) *Set { return &Set{m: m, perClass: perClass} }
 
+// Reset removes all rows. It keeps the memory of the second moments.
+func (s *Set) Reset() {
+	for _, v := range s.second {
+		if v != nil {
+			v.Zero()
+		}
+	}
+	*s = Set{m: s.m, perClass: s.perClass, second: s.second}
+}
+
 // M is the number of features.
 func (s *Set) M() int { return s.m }
 

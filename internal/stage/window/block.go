@@ -92,11 +92,12 @@ func (r *Row) HeldOut() bool { return r.heldOut }
 // that are there, and keep their mean size when rows leave.
 type block struct {
 	rows   []*Row
-	sum    *rowSums   // of the rows that enter fits; nil if those changed
+	sum    *rowSums   // of the rows that enter fits, if isSummed
 	sums   *blockSums // nil: all rows are there; see AddSummary
 	limits *limits    // nil if the rows changed since the last Sift
 
 	low, high []float64 // bounds of each feature of its rows, and of those that have left
+	isSummed  bool      // no row that enters fits has changed since sum
 
 	// As of the limits:
 	aside   []bool // by row: it is set aside
@@ -129,6 +130,27 @@ type summer struct {
 	features int
 	labelled bool
 	mapping  Mapping // Dim 0: rows are summed as they are
+
+	unused []*moments.Set // memory of later sums
+}
+
+// newSet returns an empty set.
+func (s *summer) newSet() *moments.Set {
+	for n := len(s.unused); n > 0; n = len(s.unused) {
+		set := s.unused[n-1]
+		if s.unused = s.unused[:n-1]; set.M() == s.columns() {
+			set.Reset()
+			return set
+		}
+	}
+	return moments.New(s.columns(), false)
+}
+
+// reuse keeps the memory of sums that are no longer used, for one fit.
+func (s *summer) reuse(sums *rowSums) {
+	if sums != nil && len(s.unused) < 8 {
+		s.unused = append(s.unused, sums.Set)
+	}
 }
 
 func (s *summer) columns() int {
@@ -167,25 +189,27 @@ func (b *block) widen(low, high []float64) {
 }
 
 // changed notes that a row was added or removed.
-func (b *block) changed() { b.sum, b.limits = nil, nil }
+func (b *block) changed() { b.isSummed, b.limits = false, nil }
 
 // moments returns the moments of the block, by the window's class numbers.
 func (b *block) moments(ctx context.Context, by *summer) (*rowSums, error) {
-	if b.sum != nil {
+	if b.isSummed {
 		return b.sum, nil
 	}
+	by.reuse(b.sum)
+	b.sum = nil
 	var beside *rowSums
 	if b.sums != nil {
 		beside = b.sums.sum
 	}
 	s, err := by.sum(ctx, b.rows, beside)
 	if err == nil && beside != nil {
-		s, err = merge([]*rowSums{beside, s}, by.columns())
+		s, err = merge([]*rowSums{beside, s}, by.newSet())
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.sum = s
+	b.sum, b.isSummed = s, true
 	return s, nil
 }
 
@@ -195,7 +219,7 @@ func (s *summer) sum(ctx context.Context, rows []*Row, beside *rowSums) (*rowSum
 	if s.mapping.Dim == 0 { // a mapping replaces missing features by the mean that its models have
 		impute = newImputer(rows, beside)
 	}
-	set := &rowSums{moments.New(s.columns(), false), impute.absent}
+	set := &rowSums{s.newSet(), impute.absent}
 	x, y := make([][]float64, 0, min(len(rows), pauseRows)), make([]int, 0, min(len(rows), pauseRows))
 	for len(rows) > 0 {
 		if err := ctx.Err(); err != nil {

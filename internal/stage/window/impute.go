@@ -32,9 +32,9 @@ func (s *rowSums) rows() (n float64) {
 	return n
 }
 
-// merge merges moments of distinct rows.
-func merge(parts []*rowSums, columns int) (*rowSums, error) {
-	out := &rowSums{Set: moments.New(columns, false)}
+// merge merges moments of distinct rows into an empty set.
+func merge(parts []*rowSums, into *moments.Set) (*rowSums, error) {
+	out := &rowSums{Set: into}
 	fill := make(map[int]float64)
 	for _, p := range parts {
 		for _, j := range p.absent {

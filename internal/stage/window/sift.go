@@ -88,7 +88,7 @@ func (w *Window) sift() {
 	w.outliers.Limited, w.outliers.Classes = s.byClass()
 	w.classes.lend(s.counts, func(r *Row) {
 		at, _, _ := w.find(r.Position)
-		w.blocks[at].sum = nil
+		w.blocks[at].isSummed = false
 	})
 }
 
@@ -163,7 +163,7 @@ func (s *sifter) exclude(b *block) {
 			of.limited++
 		}
 		if (before == included) != (r.excluded == included) {
-			b.sum = nil
+			b.isSummed = false
 			s.newlyIncluded = s.newlyIncluded || r.excluded == included
 		}
 	}
@@ -239,7 +239,7 @@ func (s *sifter) limit(b *block, r *Row, g *judgement) {
 		r.limits = b.limits
 	}
 	if !before.isEqual(r.limits) {
-		b.sum = nil
+		b.isSummed = false
 	}
 	if o := &s.outliers; r.extreme && r.Compare(o.Newest.Position) >= 0 {
 		o.Newest, o.Feature = *r, g.feature

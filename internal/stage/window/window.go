@@ -20,6 +20,7 @@ type Window struct {
 
 	blockList
 	summer     summer
+	newestSums *rowSums // of the last suffix
 	classes    classes
 	summedRows int   // rows that are only in sums
 	bytes      int64 // of blocks with sums
@@ -158,7 +159,7 @@ func dropReplaced(w *Window, class int) {
 func (w *Window) SetMapping(l Mapping) {
 	w.summer.mapping = l
 	for _, b := range w.blocks {
-		b.sum = nil
+		b.isSummed = false
 	}
 }
 
@@ -261,18 +262,21 @@ func (w *Window) NewestRows(n int) *Suffix {
 
 // Newest returns the moments of the newest n rows, including held-out ones. If n is more than two blocks, the suffix
 // starts where a block starts, so it has about n rows. The cost is that of the rows that changed since the last call,
-// and O(m^2) per block.
+// and O(m^2) per block. The next call overwrites the moments.
 func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	s, absent, at, i, to := w.suffix(n, true)
 	if s.Rows == 0 {
 		return s, nil
 	}
+	w.summer.reuse(w.newestSums)
+	w.newestSums = nil
 	var parts []*rowSums
 	if len(absent) > 0 {
 		part, err := w.summer.sum(ctx, absent, nil)
 		if err != nil {
 			return nil, fmt.Errorf("summing the window: %w", err)
 		}
+		defer w.summer.reuse(part)
 		parts = append(parts, part)
 	}
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
@@ -284,17 +288,18 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 			part, err = w.blocks[b].moments(ctx, &w.summer)
 		default:
 			part, err = w.summer.sum(ctx, w.blocks[b].rows[from:], nil)
+			defer w.summer.reuse(part)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("summing the window: %w", err)
 		}
 		parts = append(parts, part)
 	}
-	all, err := merge(parts, w.summer.columns())
+	all, err := merge(parts, w.summer.newSet())
 	if err != nil {
 		return nil, fmt.Errorf("summing the window: %w", err)
 	}
-	s.Moments = all.Set
+	w.newestSums, s.Moments = all, all.Set
 	if w.config.Labelled {
 		s.Moments.Relabel(to[:min(len(to), s.Moments.Classes())])
 	}
