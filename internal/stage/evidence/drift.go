@@ -210,9 +210,6 @@ func (a *DriftDetector) search(all []Sums, from int, onlyFalls bool) (most split
 	rows := setVariances(variances, all)
 	effect := a.Blocks.SafeEffect()
 	least := minPartValues * effect
-	if rows < 2*least {
-		return most
-	}
 	logs := math.Log(2 * math.Log(max(rows/effect, 3)) / cmp.Or(a.Delta, 0.0005))
 	var sums [maxStrata]Sums
 	before, count, passed := sums[:len(all)], 0.0, 0
@@ -270,7 +267,7 @@ func setVariances(variances []float64, by []Sums) (rows float64) {
 		}
 	}
 	for c, s := range by {
-		variances[c] = (variances[c] + priorRows*within/max(rows, 1)) / (s.Rows + priorRows)
+		variances[c] = (variances[c] + priorRows*within/rows) / (s.Rows + priorRows)
 	}
 	return rows
 }

@@ -84,15 +84,12 @@ func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	if t.Runs.add(weight*x, r.NewRun); t.Runs.Rows <= runRows {
 		t.Judged++
 	}
+	if x == 0 { // both models are right, or both are wrong: no capital changes
+		return
+	}
 	least := logMinCapital
 	if t.IsSample {
 		least = math.Inf(-1)
-	}
-	if x == 0 { // both models are right, or both are wrong: no capital changes
-		for i := range bets {
-			t.Logs[i] = max(t.Logs[i], least)
-		}
-		return
 	}
 	effect := max(r.Effect, t.Runs.effect(), 1)
 	for i, b := range bets {
