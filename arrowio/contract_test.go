@@ -405,7 +405,7 @@ func TestLongDates(t *testing.T) {
 
 // TestContractErrors: the error of a contract that cannot be names the column, and the limit.
 func TestContractErrors(t *testing.T) {
-	long := strings.Repeat("n", maxName)
+	long := strings.Repeat("n", 1024)
 	for _, c := range []struct {
 		columns []ContractColumn
 		want    string

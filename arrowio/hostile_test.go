@@ -500,7 +500,7 @@ func touch(d *Decoder, e *Encoder, msg []byte, c *Contract) error {
 	}
 	total := 0
 	for _, p := range parts {
-		if total += len(p); total > max(2*predicted+8*len(msg)+maxRepeated, d.limits.Body) {
+		if total += len(p); total > max(2*predicted+8*len(msg)+64<<10, d.limits.Body) {
 			return fmt.Errorf("%d parts of %d bytes, and %d bytes are predicted", len(parts), total, predicted)
 		}
 		if err := again(p, nil); err != nil {

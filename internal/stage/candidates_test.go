@@ -70,7 +70,7 @@ func TestManyCandidates(t *testing.T) {
 	if got := count.leader().contract.ID(); got != want || len(count.byID) != 64 || count.other != 36 {
 		t.Errorf("%s leads of %d, and %d messages are of others", got, len(count.byID), count.other)
 	}
-	if n := len(count.status()); n != maxReported {
+	if n := len(count.status()); n != 8 {
 		t.Errorf("the status has %d candidates", n)
 	}
 }

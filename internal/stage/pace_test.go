@@ -27,26 +27,26 @@ func TestPace(t *testing.T) {
 	asked, until = 0, 4
 	p.since = longAgo
 	begin := time.Now()
-	if err := p.Err(); err != nil || asked < until && time.Since(begin) < sleepFactor*maxWork {
+	if err := p.Err(); err != nil || asked < until && time.Since(begin) < 9*200*time.Millisecond {
 		t.Errorf("it rested for %v and asked %d times, of which %d had answers waiting; %v",
 			time.Since(begin), asked, until, err)
 	}
 
 	asked, until = 0, 1<<30 // always
-	for _, worked := range []time.Duration{minWork, 3 * minWork} {
+	for _, worked := range []time.Duration{time.Millisecond, 3 * time.Millisecond} {
 		begin = time.Now()
 		p.since = begin.Add(-worked)
-		if err := p.Err(); err != nil || time.Since(begin) < sleepFactor*worked {
+		if err := p.Err(); err != nil || time.Since(begin) < 9*worked {
 			t.Errorf("after %v of work it rested for %v; %v", worked, time.Since(begin), err)
 		}
 	}
 
 	begin = time.Now()
-	p.since = begin.Add(-minWork)
-	if err := trainer.Endless(p).Err(); err != nil || time.Since(begin) < sleepFactor*minWork {
+	p.since = begin.Add(-time.Millisecond)
+	if err := trainer.Endless(p).Err(); err != nil || time.Since(begin) < 9*time.Millisecond {
 		t.Errorf("what must not be broken off rested for %v; %v", time.Since(begin), err)
 	}
-	if p.since.Before(begin.Add(sleepFactor * minWork)) {
+	if p.since.Before(begin.Add(9 * time.Millisecond)) {
 		t.Error("what was rested for within it is rested for once more behind it")
 	}
 

@@ -464,8 +464,8 @@ func TestSLEOvRKnowsItsWindow(t *testing.T) {
 func TestSLEOvRWindowIsCapped(t *testing.T) {
 	data := synthetic(26, 2500, 3, 4)
 	m := fit(t, data, Config{Method: "sle-ovr"})
-	if n := len(m.Content().Map.(*mapping.Views).Label); n != scatter.MaxWindow {
-		t.Errorf("window of %d rows, want %d", n, scatter.MaxWindow)
+	if n := len(m.Content().Map.(*mapping.Views).Label); n != 2000 {
+		t.Errorf("window of %d rows, want 2000", n)
 	}
 	if len(m.Report().Notes) != 1 {
 		t.Errorf("notes %q", m.Report().Notes)

@@ -288,7 +288,7 @@ func TestSimilarityAlgorithms(t *testing.T) {
 // TestSimilarityFallsWithSlowProducts: J falls at every step, also after a product in float64, with enough rows that
 // products are updated incrementally; and the reported J is that of W.
 func TestSimilarityFallsWithSlowProducts(t *testing.T) {
-	const n, steps = similarity.CheapProduct + 1, 18
+	const n, steps = 201, 18
 	data := synthetic(46, n, 4, 4)
 	x := mat.NewDense(n, data.M, data.X)
 	for _, signed := range []bool{true, false} {

@@ -45,7 +45,7 @@ func TestTooLarge(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the paths between 2897 rows take 64 MiB, the limit is 64") {
 		t.Errorf("%v", err)
 	}
-	for k, want := range map[int]string{maxUnrolled: "<nil>", maxUnrolled + 1: "257 neighbours, each of which needs " +
+	for k, want := range map[int]string{256: "<nil>", 257: "257 neighbours, each of which needs " +
 		"operators; at most 256"} {
 		for _, f := range []mapping.Map{
 			&mapping.Barycentric{Training: training(300), K: k},

@@ -22,7 +22,7 @@ func TestRankOfAPart(t *testing.T) {
 	}
 	full := diagonal(func(i int) float64 { return 1 })
 	low := diagonal(func(i int) float64 { return float64(max(0, 7-i)) })
-	tol := n * eps * 7
+	tol := n * 0x1p-52 * 7
 	for what, c := range map[string]struct {
 		s    *mat.SymDense
 		end  End

@@ -84,13 +84,13 @@ func TestEarlyModels(t *testing.T) {
 		{spec.Gate{Evidence: 1e4, NewClass: 50}, DoorNewClass, 50},
 		{spec.Gate{Evidence: 1e4}, DoorBetter, 1e4},
 	} {
-		if got := (&Comparison{Door: c.door, EarlyOdds: notWorseOdds}).Required(c.gate); got != c.want {
+		if got := (&Comparison{Door: c.door, EarlyOdds: 0.25}).Required(c.gate); got != c.want {
 			t.Errorf("%+v: door %s needs %g, want %g", c.gate, c.door, got, c.want)
 		}
 	}
 	g := spec.Gate{Evidence: 1000}
 	for _, runs := range []int{3, 4} { // rows of one run say little: eight of each count
-		one := Comparison{Door: DoorMoreRows, EarlyOdds: notWorseOdds}
+		one := Comparison{Door: DoorMoreRows, EarlyOdds: 0.25}
 		for i := range 20 * runs {
 			one.Test.AddRow(0, evidence.Row{NewRun: i%20 == 0})
 		}
@@ -111,7 +111,7 @@ func TestEarlyModels(t *testing.T) {
 		{32, 1, false, true, true},
 		{32, 1, false, false, false},
 	} {
-		held := Comparison{Door: DoorMoreRows, EarlyOdds: notWorseOdds, HeldOut: HeldOut{Evidence: c.evidence, Rows: c.rows,
+		held := Comparison{Door: DoorMoreRows, EarlyOdds: 0.25, HeldOut: HeldOut{Evidence: c.evidence, Rows: c.rows,
 			Candidate: c.candidate, Live: c.live}}
 		held.Test.Logs = [5]float64{-9, -9, -9, -9, -9}
 		pass, reason := Passes(g, &held, &Standing{Agreement: &Agreement{}})
@@ -211,12 +211,12 @@ func TestReasons(t *testing.T) {
 			&Standing{Agreement: right, Candidate: true}, false,
 			"evidence 30 that it is not worse, from more rows or classes, on 50 rows: while the live model does not " +
 				"beat chance, 400 is needed"},
-		{"early", Comparison{Door: DoorMoreRows, Test: capital(0.26, 32), EarlyOdds: notWorseOdds}, &good, true,
+		{"early", Comparison{Door: DoorMoreRows, Test: capital(0.26, 32), EarlyOdds: 0.25}, &good, true,
 			"the live model is from few rows or classes, and on 32 rows that neither has seen evidence 0.26 does not show " +
 				"that one from more is worse"},
-		{"early, on few rows", Comparison{Door: DoorMoreRows, Test: capital(0.26, 31), EarlyOdds: notWorseOdds}, &good, false,
+		{"early, on few rows", Comparison{Door: DoorMoreRows, Test: capital(0.26, 31), EarlyOdds: 0.25}, &good, false,
 			"it was judged on 31 rows of at least 32, of a run at most eight"},
-		{"early, surely", Comparison{Door: DoorMoreRows, Test: capital(3.1, 32), EarlyOdds: notWorseOdds}, &good, true,
+		{"early, surely", Comparison{Door: DoorMoreRows, Test: capital(3.1, 32), EarlyOdds: 0.25}, &good, true,
 			"evidence 3.1 that it is not worse, from more rows or classes, on 32 rows that neither has seen"},
 	} {
 		if pass, reason := Passes(gate, &c.c, c.standing); pass != c.pass || reason != c.want {

@@ -169,7 +169,7 @@ func TestReferencesOfEachClass(t *testing.T) {
 	}
 	for i := 1; i <= 200; i++ {
 		next()
-		if n, held := count(); n < min(i, minPerClass) || n > max(minPerClass, held) {
+		if n, held := count(); n < min(i, 10) || n > max(10, held) {
 			t.Fatalf("%d references, %d of them held out, after %d rows", n, held, i)
 		}
 	}

@@ -374,7 +374,7 @@ func TestCheckpointFormats(t *testing.T) {
 			t.Errorf("format %d: %+v, %v", format, s, err)
 		}
 	}
-	c := checkpoint{Format: checkpointFormat}
+	c := checkpoint{Format: 2}
 	if s, err := readCheckpoint(c.bytes()); err != nil || s.Format != 2 {
 		t.Errorf("this version writes format %d: %v", s.Format, err)
 	}

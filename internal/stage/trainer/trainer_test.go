@@ -354,7 +354,7 @@ func TestCheckpointOfManySuffixes(t *testing.T) {
 		rules.Add(spec.Gate{Evidence: 1000}, scores, scores[0].Right,
 			[]evidence.Row{{NewRun: n%9 == 0, Weight: 1 / 3., Effect: 1.1}})
 	}
-	s := checkpoint{Format: checkpointFormat, Rules: rules, Probe: &probeState{Sizes: sizes, Rules: rules},
+	s := checkpoint{Format: 2, Rules: rules, Probe: &probeState{Sizes: sizes, Rules: rules},
 		Live: policy.Agreement{Last: policy.Confusion{Rows: 40, Right: 30}}}
 	text := s.bytes()
 	back, err := readCheckpoint(text)

@@ -42,10 +42,10 @@ func TestHoldOutByStretch(t *testing.T) {
 			if s := float64(all) / float64(len(held)); !(math.Abs(s-holdout) <= holdout/20) {
 				t.Errorf("messages of %d rows: a share of %.3f is held out, not %g", rows, s, holdout)
 			}
-			if mean := float64(all) / float64(runs); mean < stretchRows/2 || mean > 4*stretchRows {
+			if mean := float64(all) / float64(runs); mean < 8 || mean > 64 {
 				t.Errorf("messages of %d rows, %g: held-out rows are %.1f in a row", rows, holdout, mean)
 			}
-			if want := 1000 * holdout; float64(least) < want-4*stretchRows || float64(most) > want+4*stretchRows {
+			if want := 1000 * holdout; float64(least) < want-64 || float64(most) > want+64 {
 				t.Errorf("messages of %d rows: %d to %d of 1,000 rows are held out, not %g", rows, least, most, want)
 			}
 		}
@@ -71,14 +71,14 @@ func TestNeighbourhood(t *testing.T) {
 			for i := at + 1; i < len(all) && all[i].Compare(to) < 0; i++ {
 				after++
 			}
-			if from.Created != 5 || to.Created != 5 || min(before, after) < stretchRows/2 || before+after >= 4*stretchRows {
+			if from.Created != 5 || to.Created != 5 || min(before, after) < 8 || before+after >= 64 {
 				t.Fatalf("messages of %d rows, row %d of %d: %d rows before it and %d after it are near", rows, all[at].Row,
 					all[at].Seq, before, after)
 			}
 		}
 	}
 	first := Row{MessageRows: 1}
-	if from, to := first.Neighbourhood(); from != (Position{}) || to.Seq != 2*stretchRows {
+	if from, to := first.Neighbourhood(); from != (Position{}) || to.Seq != 32 {
 		t.Errorf("the first row is near %v to %v", from, to)
 	}
 }
@@ -100,7 +100,7 @@ func TestAbsentClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, s := range map[string]*Suffix{"rows": w.NewestRows(500), "moments": summed} {
-		if len(s.Classes) != 3 || s.Counts[0] != keptRows || s.Counts[1] != keptRows || s.Counts[2] < 300 ||
+		if len(s.Classes) != 3 || s.Counts[0] != 30 || s.Counts[1] != 30 || s.Counts[2] < 300 ||
 			s.Rows != s.Counts[0]+s.Counts[1]+s.Counts[2] {
 			t.Errorf("%s: a suffix in a run of one class has %d rows of %v: %v", name, s.Rows, s.Classes, s.Counts)
 		}
@@ -114,17 +114,17 @@ func TestAbsentClasses(t *testing.T) {
 	}
 	for _, x := range []*Window{w, again} {
 		x.Sift()
-		if n := x.Len(); n != 500+2*keptRows || x.Classes() != 3 {
+		if n := x.Len(); n != 560 || x.Classes() != 3 {
 			t.Errorf("%d rows of %d classes after a cut", n, x.Classes())
 		}
 	}
 	if look(t, w) != look(t, again) {
 		t.Error("the window is another one if it is filled again")
 	}
-	for i := range 3 * keptRows { // class a comes again
+	for i := range 90 { // class a comes again
 		w.Add(Row{Position: Position{Created: 1, Seq: uint64(400 + i)}, MessageRows: 1, Label: "a", X: []float64{1, 2, 3}})
 	}
-	if w.Sift(); w.Len() != 500+4*keptRows {
+	if w.Sift(); w.Len() != 620 {
 		t.Errorf("%d rows after the kept ones of a class were replaced", w.Len())
 	}
 }

@@ -24,7 +24,7 @@ func TestTableCountsRowsOnce(t *testing.T) {
 		}
 	}
 	tables := map[int][]model.Score{}
-	for n, rounds := range map[int]int{200: fewRowsRounds, MaxFewRows + 1: 1} {
+	for n, rounds := range map[int]int{200: 4, 501: 1} {
 		s := &selection{v: &validator{rows: &frame.Rows{N: n}}}
 		e := &candidate{method: m, dims: []int{2, 5}}
 		e.reset(false)
@@ -40,10 +40,10 @@ func TestTableCountsRowsOnce(t *testing.T) {
 		tables[rounds] = s.table(s.scores(), *e.score[2], 2)
 	}
 	for i, x := range tables[1] {
-		y := tables[fewRowsRounds][i]
+		y := tables[4][i]
 		if x.Scored != 200 || x.Scored != y.Scored || x.Correct != y.Correct || x.Dim != y.Dim ||
 			!(math.Abs(x.Behind-y.Behind) <= 1e-12) || !(math.Abs(x.BehindError-y.BehindError) <= 1e-12) {
-			t.Errorf("%+v of one round, %+v of %d", x, y, fewRowsRounds)
+			t.Errorf("%+v of one round, %+v of four", x, y)
 		}
 	}
 	// About half of the rows differ, by one each: the standard deviation of a difference is the root of a half.

@@ -159,7 +159,7 @@ func TestFoldsTrainOnSums(t *testing.T) {
 		}}
 	task := loaded(t, d, method)
 	task.Validate(t.Context(), "ridge", 1, 1, func(*Task, int) {})
-	pick, deal := Folds(task.Rows, MaxValidated, 3, 0)
+	pick, deal := Folds(task.Rows, 1500, 3, 0)
 	for f := range 3 {
 		train, _ := HeldOut(pick, deal, f)
 		want := &Task{Method: method, Report: &model.Report{}}
