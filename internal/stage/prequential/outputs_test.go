@@ -136,6 +136,22 @@ func TestCopiesDoNotAnswer(t *testing.T) {
 	}
 }
 
+// TestReferencesAreBounded: there are 500 at most, the newest ones of the class with more rows.
+func TestReferencesAreBounded(t *testing.T) {
+	refs := NewReferences(0)
+	for seq := range uint64(1000) {
+		label := "many"
+		if seq%10 == 0 {
+			label = "few"
+		}
+		refs.Add(&window.Row{Position: window.Position{Seq: seq}, Label: label})
+	}
+	if rows := refs.All(); len(rows) != 500 || refs.Level() != 400 || rows[55].Seq != 550 || rows[56].Seq != 556 {
+		t.Errorf("%d references, at most %d of a class, the 56th and 57th are rows %d and %d", len(rows), refs.Level(),
+			rows[55].Seq, rows[56].Seq)
+	}
+}
+
 // TestReferencesOfEachClass: a class of which no row is held out has references too, until enough are.
 func TestReferencesOfEachClass(t *testing.T) {
 	w := window.New(window.Config{Features: 1, Rows: 10000, Classes: 10, Holdout: 0.2, Balance: true, Labelled: true})

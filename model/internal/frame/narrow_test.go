@@ -75,12 +75,13 @@ func TestQuartiles(t *testing.T) {
 func TestNoteNarrow(t *testing.T) {
 	const n = 1000
 	columns := [][]float64{
-		outputsOf(n, 0, 1),    // 1: even
-		outputsOf(n, 5, 0.01), // 2: five outliers
-		outputsOf(n, 1, 0.12), // 3: an interquartile range of 0.06, but a participation ratio of 0.0048
-		outputsOf(n, 15, 0.2), // 4: neither limit
-		make([]float64, n),    // 5: constant
-		outputsOf(n, 200, 0),  // 6: a fifth of the rows, the others are equal
+		outputsOf(n, 0, 1),     // 1: even
+		outputsOf(n, 5, 0.01),  // 2: five outliers
+		outputsOf(n, 1, 0.12),  // 3: an interquartile range of 0.06, but a participation ratio of 0.0048
+		outputsOf(n, 15, 0.2),  // 4: neither limit
+		make([]float64, n),     // 5: constant
+		outputsOf(n, 200, 0),   // 6: a fifth of the rows, the others are equal
+		outputsOf(n, 15, 0.07), // 7: an interquartile range of 0.035, and a participation ratio of 0.018
 	}
 	y := make([]float64, 0, n*len(columns))
 	for i := range n {
@@ -90,7 +91,7 @@ func TestNoteNarrow(t *testing.T) {
 	}
 	task := &Task{Report: &model.Report{}}
 	noteNarrow(task, y, len(columns))
-	if notes := task.Report.Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "output 2, 3, 6 of 6 hardly differs "+
+	if notes := task.Report.Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "output 2, 3, 6, 7 of 7 hardly differs "+
 		"between most of the 1000 rows") {
 		t.Errorf("notes %q", notes)
 	}

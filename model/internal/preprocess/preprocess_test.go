@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
@@ -129,6 +130,52 @@ func TestLandmarksAreCompressed(t *testing.T) {
 	}
 }
 
+// TestRankOfLandmarks: what is dropped of all dot products is, in root mean square, at most an eightieth of the mean
+// squared length, divided by the width if that is above 1. Rows longer than the median count as if they were as long.
+func TestRankOfLandmarks(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{201, 101} {
+		const m = 128
+		z := mat.NewDense(n, m, nil)
+		for i := range n {
+			for j := range m {
+				z.Set(i, j, r.NormFloat64()*math.Pow(0.8, float64(j))*float64(1+i%2))
+			}
+		}
+		var sizes []float64
+		for i := range n {
+			sizes = append(sizes, mat.Norm(z.RowView(i), 2))
+		}
+		slices.Sort(sizes)
+		weighed := mat.DenseCopyOf(z)
+		for i := range n {
+			if size := mat.Norm(z.RowView(i), 2); size > sizes[n/2] {
+				floats.Scale(sizes[n/2]/size, weighed.RawRowView(i))
+			}
+		}
+		var svd mat.SVD
+		if !svd.Factorize(weighed, mat.SVDNone) {
+			t.Fatal("no singular values")
+		}
+		values, all := svd.Values(nil), 0.0
+		for _, v := range values {
+			all += v * v
+		}
+		for width, share := range map[float64]float64{0.1: 1. / 80, 1: 1. / 80, 4: 1. / 320} {
+			want, dropped := len(values), 0.0
+			for ; want > 0; want-- {
+				if dropped += math.Pow(values[want-1], 4); math.Sqrt(dropped) > share*all {
+					break
+				}
+			}
+			got := compress(t.Context(), slices.Clone(z.RawMatrix().Data), m, math.MaxFloat64/1e3, width)
+			if !svd.Factorize(mat.NewDense(n, m, got), mat.SVDNone) || svd.Rank(1e-13) != want {
+				t.Errorf("%d rows, width %g: rank %d, want %d", n, width, svd.Rank(1e-13), want)
+			}
+		}
+	}
+}
+
 // Of equal rows only one is a landmark while there are others, and the seed selects them.
 func TestLandmarksAreDrawn(t *testing.T) {
 	d := fixture.Synthetic(5, 60, 3, 2)
@@ -159,22 +206,31 @@ func TestLandmarksAreDrawn(t *testing.T) {
 
 // The width of the kernels is the median distance of all of some hundred rows.
 func TestBandwidthIsOfAllRows(t *testing.T) {
-	d := fixture.Synthetic(5, 150, 3, 2)
-	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := DrawLandmarks(t.Context(), p, Kernels{Count: 10, Width: 1, Scale: model.ScaleNone}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := slices.Clone(d.X)
-	for i := range x {
-		x[i] -= l.mean[i%d.M]
-	}
-	k, err := mapping.NewKernel(t.Context(), "gauss", x, d.M, nil)
-	if err != nil || !(math.Abs(k.Param[0]-l.kernel.Param[0]) <= 1e-12*k.Param[0]) {
-		t.Errorf("the width is %g, of all rows %v (%v)", l.kernel.Param[0], k, err)
+	for n, every := range map[int]int{150: 1, 3000: 3} { // at most 1,000, evenly spaced
+		d := fixture.Synthetic(5, n, 3, 2)
+		for i := range d.N {
+			for j := range d.M {
+				d.X[i*d.M+j] += float64(i % 3 * (i % 7)) // other rows have another width
+			}
+		}
+		p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := DrawLandmarks(t.Context(), p, Kernels{Count: 10, Width: 1, Scale: model.ScaleNone}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var x []float64
+		for i := 0; i < d.N; i += every {
+			for j, v := range d.X[i*d.M : (i+1)*d.M] {
+				x = append(x, v-l.mean[j])
+			}
+		}
+		k, err := mapping.NewKernel(t.Context(), "gauss", x, d.M, nil)
+		if err != nil || !(math.Abs(k.Param[0]-l.kernel.Param[0]) <= 1e-12*k.Param[0]) {
+			t.Errorf("%d rows: the width is %g, of every row that counts %v (%v)", n, l.kernel.Param[0], k, err)
+		}
 	}
 }
 
