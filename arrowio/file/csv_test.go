@@ -287,6 +287,11 @@ func TestCSVWideHeader(t *testing.T) {
 			t.Errorf("shifted by %d: %v", shift, err)
 		}
 	}
+	late := strings.Repeat("n", 40_000) + ";" + strings.Repeat("b", 30_000) + ",c" // the comma is beyond 64 KiB
+	if r, err := NewReader(strings.NewReader(late+"\n1;2\n"), "rows"); err != nil ||
+		r.Schema().Field(1).Name != late[40_001:] {
+		t.Errorf("a comma far into the header: %v", err)
+	}
 	for _, text := range []string{"a,b\xf6\n1,2\n", "a,b\xc3", "\xf6" + strings.Repeat("x", 1<<16) + "\n1\n"} {
 		if _, err := NewReader(strings.NewReader(text), "rows"); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
 			t.Errorf("%.10q: %v", text, err)

@@ -3,6 +3,7 @@ package mapping
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -76,5 +77,21 @@ func TestNear(t *testing.T) {
 	g := &Gauss{param: 2, largest: 5e5}
 	if g.near(1.5e6) || !g.near(1.4999e6) {
 		t.Error("the border is not at a million bandwidths")
+	}
+}
+
+// TestBoundsOfMaps: rows are near while their sizes are below a million bandwidths, and an eigenvalue within a thousandth
+// of 1 has no extension.
+func TestBoundsOfMaps(t *testing.T) {
+	g := Gauss{param: 2, largest: 5e5}
+	if !g.near(1.49e6) || g.near(1.51e6) {
+		t.Error("rows are near below other sizes than 2e6")
+	}
+	for lambda, want := range map[float64]bool{0: true, 0.9985: true, 0.9995: false, 1.0005: false, 1.0015: true,
+		math.NaN(): false} {
+		if err := extensible([]float64{0.5, lambda}); (err == nil) != want ||
+			err != nil && !strings.HasPrefix(err.Error(), "eigenvalue 1 is ") {
+			t.Errorf("eigenvalue %g: %v", lambda, err)
+		}
 	}
 }
