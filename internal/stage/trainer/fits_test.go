@@ -3,8 +3,10 @@ package trainer
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/policy"
 	"github.com/embedd/embedd/internal/stage/prequential"
 	"github.com/embedd/embedd/model/fit"
@@ -72,5 +74,83 @@ func TestFitThatPanics(t *testing.T) {
 	_, _, err := l.fitter.fit(t.Context(), 0)
 	if want := "fitting lda panicked: no names; please report it"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestCandidatesOfAGate: a candidate of more rows waits while a shorter suffix is ahead, unless held-out rows suffice; a
+// better one waits for more references while the window grows. Of those that pass, the one with the most evidence goes
+// live, and of those that do not, the one with the most is reported.
+func TestCandidatesOfAGate(t *testing.T) {
+	l, _, live := logged(t, fit.Config{Method: "lda", Dim: 2})
+	gate := l.config.Training.Gate
+	of := func(size int, door string, log float64) *candidate {
+		c := &candidate{Model: prequential.New(l.live.Model), size: size, rows: 300,
+			comparison: policy.Compare(gate, door)}
+		c.comparison.Test.Count, c.comparison.Test.Judged = 100, 100
+		for i := range c.comparison.Test.Logs {
+			c.comparison.Test.Logs[i] = log
+		}
+		for range 100 {
+			c.Agreement.Add(1, "in", "in")
+			c.Agreement.Add(1, "out", "out")
+		}
+		return c
+	}
+	check := func(what string, c *candidate, want bool, reason string) {
+		t.Helper()
+		if pass, why := l.passes(c); pass != want || !strings.HasPrefix(why, reason) {
+			t.Errorf("%s: passes %v: %s", what, pass, why)
+		}
+	}
+	for range 100 {
+		l.live.Sensitivity.Add(1, 0.1, evidence.Row{NewRun: true})
+	}
+	more := of(0, policy.DoorMoreRows, 10)
+	check("more rows", more, true, "evidence 2.203e+04 that it is not worse")
+	l.rules.Followed = 250
+	check("a shorter suffix is ahead", more, false, "more rows do not help: a shorter suffix is ahead")
+	more.comparison.HeldOut = policy.HeldOut{Evidence: math.Sqrt(1000), Rows: 100}
+	check("held-out rows suffice", more, true, "evidence 2.203e+04 that it is not worse")
+	more.comparison.HeldOut.Evidence -= 0.01
+	check("held-out rows do not suffice", more, false, "more rows do not help")
+	l.rules.Followed = 0
+	better := of(0, policy.DoorBetter, 10)
+	if !l.data.window.IsGrowing() || l.data.references.AreFew() {
+		t.Fatalf("%d references, the window grows: %v", l.data.references.Len(), l.data.window.IsGrowing())
+	}
+	check("many references", better, true, "evidence 2.203e+04 that it is better")
+	all := l.data.references
+	l.data.references = prequential.NewReferences(0)
+	for _, r := range all.All()[:7] {
+		l.data.references.Add(r)
+	}
+	check("few references", better, false, "few rows are held out, and the live model beats chance")
+	l.live.Sensitivity = policy.Sensitivity{}
+	check("no model beats chance", better, false, "it is right about 100.0% of the last rows")
+	l.data.references = all
+
+	var reports []spec.Outcome
+	l.host.Report = func(o spec.Outcome) { reports = append(reports, o) }
+	l.candidates = []*candidate{of(0, policy.DoorBetter, 2), of(250, policy.DoorBetter, 3), of(500, policy.DoorBetter, 9)}
+	l.candidates[1].rows, l.candidates[2].comparison.Test.Count = 250, 0
+	l.reportRejected()
+	if len(reports) != 1 || reports[0].Rows != 250 || reports[0].Candidate != 1 || reports[0].Live != live() ||
+		!strings.HasPrefix(reports[0].Reason, "evidence 20.1 of 1000 that it is better, on 100 rows") {
+		t.Errorf("rejected: %+v", reports)
+	}
+	for range 100 {
+		l.live.Sensitivity.Add(1, 0.1, evidence.Row{NewRun: true})
+	}
+	l.candidates = []*candidate{of(0, policy.DoorBetter, 10), of(250, policy.DoorBetter, 12), of(500, policy.DoorBetter, 11),
+		of(1000, policy.DoorBetter, 2)}
+	l.pinned = true
+	if l.promoteBest(t.Context()); len(reports) != 1 {
+		t.Errorf("with a pinned model %+v", reports[1:])
+	}
+	l.pinned = false
+	l.promoteBest(t.Context())
+	if len(reports) != 2 || !reports[1].Promoted || reports[1].Door != policy.DoorBetter || reports[1].Candidate != 1 ||
+		!strings.HasPrefix(reports[1].Reason, "evidence 1.628e+05 that it is better") {
+		t.Errorf("promoted: %+v", reports[1:])
 	}
 }

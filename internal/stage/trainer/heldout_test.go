@@ -24,6 +24,9 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 			rows = append(rows, window.Row{Position: window.Position{Seq: seq, Row: row}, MessageRows: 20, Time: 16e9,
 				Label: []string{"in", "out"}[row%2], X: []float64{9*float64(row%2) + math.Cos(angle), math.Sin(angle)}})
 		}
+		if seq%3 == 0 { // a class of one row in 60
+			rows[3].Label = "rare"
+		}
 		l.addRows(rows)
 	}
 	c := &candidate{comparison: policy.Compare(l.config.Training.Gate, policy.DoorBetter)}
@@ -38,9 +41,20 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 	}
 	l.sampling.Repeats = l.sampling.All // labels come in runs
 	rows := heldOutRows(l.data)
-	for _, k := range []struct{ candidate, live *model.Model }{{good, other}, {other, good}, {good, good}} {
+	for i, k := range []struct{ candidate, live *model.Model }{{good, other}, {other, good}, {good, good}, {good, other}} {
 		c.Model, l.live = prequential.New(k.candidate), prequential.New(k.live)
+		if i == 3 {
+			c.comparison = policy.Compare(l.config.Training.Gate, policy.DoorMoreRows)
+		}
+		want, right := judged(t, l, c, rows)
 		judgeHeldOut(t.Context(), l, c)
+		got := c.comparison.HeldOut
+		got.Evidence *= float64(i + 1)
+		if !(math.Abs(got.Evidence-want.Evidence) <= 1e-9*want.Evidence) || !(math.Abs(got.Nearest-want.Nearest) <= 1e-9*want.Nearest) ||
+			got.Candidate != want.Candidate || got.Live != want.Live || !(math.Abs(l.heldOut-right) <= 1e-9) {
+			t.Errorf("pair %d: held-out rows say %+v, want %+v; the live model is right about %g, want %g", i, got, want,
+				l.heldOut, right)
+		}
 		h := c.comparison.HeldOut
 		if h.Rows != len(rows) || len(rows) < 100 || k.candidate == k.live && (!h.Candidate || !h.Live) {
 			t.Errorf("held out: %+v of %d rows", h, len(rows))
@@ -49,6 +63,43 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 			t.Errorf("the live model is right about %g of the rows", l.heldOut)
 		}
 	}
+}
+
+// judged is what held-out rows say of a candidate: all classes count the same, but for one of fewer than a tenth of a fair
+// share. right is the share of the rows that the live model is right about.
+func judged(t *testing.T, l *Trainer, c *candidate, rows []window.Row) (h policy.HeldOut, right float64) {
+	count, x := map[string]float64{}, []float64(nil)
+	for _, r := range rows {
+		count[r.Label]++
+		x = append(x, r.X...)
+	}
+	of := func(m *prequential.Model) prequential.Scores {
+		return m.Score(t.Context(), l.data.references, rows, x, true)
+	}
+	candidate, live, n := of(c.Model), of(l.live), float64(len(rows))
+	byShares, byNearest := make([]float64, len(rows)), make([]float64, len(rows))
+	for i := range rows {
+		byShares[i] = candidate.Shares[i] - live.Shares[i]
+		byNearest[i] = candidate.Right[i] - live.Right[i]
+	}
+	margin, differences := -0.01, byShares
+	if c.comparison.Door == policy.DoorBetter {
+		margin, differences = 0.005, byNearest
+	}
+	all := evidence.SequentialTest{Margin: margin, IsSample: true}
+	nearest := all
+	ofCandidate := policy.Sensitivity{Test: evidence.SequentialTest{IsSample: true}}
+	ofLive, effect := ofCandidate, heldOutEffect(l, rows, differences)
+	for i, r := range rows {
+		row := evidence.Row{Weight: min(n/count[r.Label]/float64(len(count)), 10), Effect: effect, NewRun: true}
+		all.AddRow(differences[i], row)
+		nearest.AddRow(byNearest[i], row)
+		ofCandidate.Add(candidate.Right[i], count[candidate.Class[i]]/n, row)
+		ofLive.Add(live.Right[i], count[live.Class[i]]/n, row)
+		right += live.Right[i] / n
+	}
+	return policy.HeldOut{Evidence: all.Value(), Nearest: nearest.Value(), Candidate: ofCandidate.BeatsChance(),
+		Live: ofLive.BeatsChance()}, right
 }
 
 // TestEffectOfHeldOutRows: while the design effect of the stream is not known, rows that are held out count by that of
