@@ -40,7 +40,7 @@ func AccuracyDropped(accuracy, promotion, rows float64) (u spec.Unusual, dropped
 	u = spec.Unusual{Kind: spec.UnusualAccuracy, Text: fmt.Sprintf("the live model is right on %.1f %% of the newest "+
 		"labelled rows, and was on %.1f %% when it was promoted: the stream or its labels have changed", 100*accuracy,
 		100*promotion)}
-	return u, rows >= minScored && promotion > 0 && accuracy < promotion-maxDrop
+	return u, rows >= minScored && accuracy < promotion-maxDrop
 }
 
 const (
