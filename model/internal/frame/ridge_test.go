@@ -104,3 +104,25 @@ func TestRuleOfARidge(t *testing.T) {
 		}
 	}
 }
+
+// TestWithinOfRounding: a variance within classes of at most 256 roundings of the total one is none, and neither are its
+// products with other columns.
+func TestWithinOfRounding(t *testing.T) {
+	for share, none := range map[float64]bool{200 * 0x1p-52: true, 300 * 0x1p-52: false} {
+		a, b := math.Sqrt(1-share), math.Sqrt(0.5)
+		s := BasisScatters{N: 2, Counts: []float64{1, 1}, Means: mat.NewDense(2, 2, []float64{a, b, -a, -b}),
+			Total: mat.NewSymDense(2, []float64{1, a*b + 1e-9, a*b + 1e-9, 1})}
+		s.withinFromTotal(t.Context())
+		got := []float64{s.Within.At(0, 0), s.Within.At(0, 1), s.Within.At(1, 0), s.Within.At(1, 1)}
+		want := []float64{share, 1e-9, 1e-9, 0.5}
+		if none {
+			want = []float64{0, 0, 0, 0.5}
+		}
+		for i := range got {
+			if !(math.Abs(got[i]-want[i]) <= 4*0x1p-52) {
+				t.Errorf("a share of %g within classes: %g, want %g", share, got, want)
+				break
+			}
+		}
+	}
+}
