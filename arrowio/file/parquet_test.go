@@ -470,3 +470,26 @@ func TestConvertedTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsOfASlice: rows are written 8,192 at a time, fewer of long lists, and at least one.
+func TestRowsOfASlice(t *testing.T) {
+	for wide, want := range map[int32]int{1: 8192, 32: 8192, 64: 4096, 100: 2621, 1 << 18: 1, 1 << 19: 1} {
+		b := array.NewFixedSizeListBuilder(memory.DefaultAllocator, wide, arrow.PrimitiveTypes.Int8)
+		for range 2 {
+			b.Append(true)
+			for range wide {
+				b.ValueBuilder().(*array.Int8Builder).Append(1)
+			}
+		}
+		column := b.NewArray()
+		rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "v", Type: column.DataType()}}, nil),
+			[]arrow.Array{column}, 2)
+		lists, plain := &parquetWriter{columns: []parquetOut{{list: true}}}, &parquetWriter{columns: []parquetOut{{}}}
+		if got := lists.sliceRows(rec); got != want {
+			t.Errorf("lists of %d: %d rows, want %d", wide, got, want)
+		}
+		if a, b := lists.sliceRows(rec.NewSlice(0, 0)), plain.sliceRows(rec); a != 8192 || b != 8192 {
+			t.Errorf("no lists: %d rows, no list column: %d", a, b)
+		}
+	}
+}

@@ -496,8 +496,8 @@ func TestBadLabels(t *testing.T) {
 	} {
 		_, err := s.DecodeLabels(c.msg)
 		var e *arrowio.Error
-		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.fix) {
-			t.Errorf("%s: %v, want code %s and %q", c.name, err, c.code, c.fix)
+		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.fix) || e.Row != -1 {
+			t.Errorf("%s: %v, row %d, want code %s and %q", c.name, err, e.Row, c.code, c.fix)
 		}
 	}
 	m, err := s.DecodeLabels(labelMessage(t, []string{"a"}, []string{"c0"}))

@@ -179,3 +179,26 @@ func TestCriterionRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestCriterionChoosesItsRidge: without a parameter the ridge of a supervised criterion is cross-validated.
+func TestCriterionChoosesItsRidge(t *testing.T) {
+	build := func(_ context.Context, x BasisRows, _ []int) (n, d *mat.SymDense, err error) {
+		m := x.Dense.RawMatrix().Cols
+		n, d = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
+		for i := range m {
+			n.SetSym(i, i, float64(i+1))
+			d.SetSym(i, i, 1)
+		}
+		return n, d, nil
+	}
+	own := Criterion{Name: "own", Supervised: true, InBasis: build}
+	for given, want := range map[string]string{"": "cv", "auto": "cv", "oas": "oas", "0.5": "fixed"} {
+		c := Config{Criterion: &own, Dim: 2}
+		if given != "" {
+			c.Params = map[string]string{"ridge": given}
+		}
+		if got := fit(t, fixture.Dataset(t, "wine"), c).Report().Ridge; got == nil || got.Rule != want {
+			t.Errorf("ridge %q: %+v, want the rule %s", given, got, want)
+		}
+	}
+}

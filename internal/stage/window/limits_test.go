@@ -197,3 +197,37 @@ func TestSelectRank(t *testing.T) {
 		}
 	}
 }
+
+// TestOldRows: a row is too old if it is more than the age of the window behind the newest one.
+func TestOldRows(t *testing.T) {
+	w := New(Config{Features: 1, Rows: 10, Age: 1000})
+	for i, c := range []struct {
+		time int64
+		want Outcome
+	}{{5000, Added}, {4000, Added}, {3999, Old}, {6000, Added}, {4999, Old}, {5000, Added}} {
+		r := Row{Position: Position{Seq: uint64(i + 1)}, Time: c.time, X: []float64{1}}
+		if got := w.Add(r); got != c.want {
+			t.Errorf("row %d, of time %d: %v, want %v", i, c.time, got, c.want)
+		}
+	}
+}
+
+// TestInsertedRowsChangeTheirBlock: a block forgets its limits and sums when a row is added to it or leaves it.
+func TestInsertedRowsChangeTheirBlock(t *testing.T) {
+	row := func(seq uint64) *Row { return &Row{Position: Position{Seq: seq}} }
+	for _, c := range []struct {
+		border, seq uint64 // with the largest border every row begins a block, with 0 none
+		blocks      int
+		isChanged   bool
+	}{
+		{0, 1, 1, true}, {0, 15, 1, true}, {0, 99, 1, true},
+		{math.MaxUint64, 1, 2, false}, {math.MaxUint64, 15, 2, true}, {math.MaxUint64, 99, 2, false},
+	} {
+		b := &block{rows: []*Row{row(10), row(20)}, limits: &limits{}, sum: &rowSums{}}
+		l := blockList{border: c.border, blocks: []*block{b}}
+		l.insert(row(c.seq))
+		if got := b.limits == nil && b.sum == nil; got != c.isChanged || len(l.blocks) != c.blocks || l.rows != 1 {
+			t.Errorf("row %d, border %d: %d blocks, changed %v", c.seq, c.border, len(l.blocks), got)
+		}
+	}
+}
