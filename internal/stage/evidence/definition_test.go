@@ -198,8 +198,8 @@ func (p *plainDetector) split(from int, onlyFalls bool) (at int, most float64) {
 	return at, most
 }
 
-// TestDetectorIsItsDefinition compares a DriftDetector with a plainDetector on rows with changes of the mean, of one class
-// and of 40, some without a value, and with models that are replaced.
+// TestDetectorIsItsDefinition compares a DriftDetector with a plainDetector: on rows with changes of the mean, of one
+// class and of 40, some without a value, and with models that are replaced.
 func TestDetectorIsItsDefinition(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 81))
@@ -244,8 +244,8 @@ func TestDetectorIsItsDefinition(t *testing.T) {
 	}
 }
 
-// TestBetsAreTheirDefinition compares a SequentialTest with sums over its rows: what each bettor has, and the design effect
-// of runs, whose mean counts as chance while there are few.
+// TestBetsAreTheirDefinition compares the capital of each bettor of a SequentialTest, and its design effect of runs, with
+// sums over all rows.
 func TestBetsAreTheirDefinition(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 82))

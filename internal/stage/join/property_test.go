@@ -258,3 +258,26 @@ func defined(rows []Row[int], labels []Label, wait time.Duration) window {
 	}
 	return w
 }
+
+// TestLabelsOutOfOrder: a label that arrives after one with a higher position changes nothing, whatever its text is.
+func TestLabelsOutOfOrder(t *testing.T) {
+	j := New[int](Limits{Wait: time.Hour, Bytes: 1 << 20})
+	for seq := range uint64(2) {
+		j.Row(Row[int]{Position: Position{Seq: seq}, Key: []string{"k", "other"}[seq], Size: 500})
+	}
+	if rows, bytes := j.Waiting(); rows != 2 || bytes < 1000 || bytes > 2000 {
+		t.Errorf("%d rows wait with %d bytes", rows, bytes)
+	}
+	for _, c := range []struct {
+		seq  uint64
+		text string
+		want int // outcomes
+	}{{5, "a", 1}, {3, "a", 0}, {4, "b", 0}, {6, "a", 0}, {5, "c", 0}, {7, "b", 1}} {
+		if out := j.Label(Label{Position: Position{Seq: c.seq}, Key: "k", Text: c.text}); len(out) != c.want {
+			t.Errorf("label %d, %q: %+v", c.seq, c.text, out)
+		}
+	}
+	if c := j.Counts(); c.Joined != 1 || c.Corrected != 1 || c.Duplicate != 4 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -216,6 +216,8 @@ func TestReasons(t *testing.T) {
 				"that one from more is worse"},
 		{"early, on few rows", Comparison{Door: DoorMoreRows, Test: capital(0.26, 31), EarlyOdds: 0.25}, &good, false,
 			"it was judged on 31 rows of at least 32, of a run at most eight"},
+		{"early, at low odds", Comparison{Door: DoorMoreRows, EarlyOdds: 0.25, HeldOut: HeldOut{Evidence: 3, Rows: 32}},
+			&good, true, "evidence 3 that it is not worse, from more rows or classes, on 32 rows that neither has seen"},
 		{"early, surely", Comparison{Door: DoorMoreRows, Test: capital(3.1, 32), EarlyOdds: 0.25}, &good, true,
 			"evidence 3.1 that it is not worse, from more rows or classes, on 32 rows that neither has seen"},
 	} {

@@ -166,9 +166,9 @@ func (p *Schedule) RowsUntilDue(rows, followed int) int {
 			}
 			next = min(next, due-rows)
 		}
-		if fitted {
-			next = min(next, p.refitRows(size, cmp.Or(size, rows), followed)-(p.Learned-last.At))
-		} else if cmp.Or(size, rows) >= max(minRows, p.columns()) {
+		if due := p.refitRows(size, cmp.Or(size, rows), followed); fitted && due < math.MaxInt {
+			next = min(next, due-(p.Learned-last.At))
+		} else if !fitted && cmp.Or(size, rows) >= max(minRows, p.columns()) {
 			return 0
 		}
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -47,6 +48,16 @@ func TestRowsUntilDue(t *testing.T) {
 			}
 			if fits < 3 && (c.Nested || c.Every.Rows > 0) {
 				t.Errorf("%d fits", fits)
+			}
+			if until := p.RowsUntilDue(rows, 0); !c.Nested && c.Every.Rows == 0 && until != math.MaxInt {
+				t.Errorf("a full window is fitted again after %d rows", until)
+			}
+			p.Fit([]int{0}, rows)
+			if fresh, never := p.IsFresh(0), p.IsFresh(17); !fresh || never {
+				t.Errorf("after a fit the window is fresh: %v; a suffix that was never fitted: %v", fresh, never)
+			}
+			if learn(1); p.IsFresh(0) {
+				t.Error("a row after the fit the window is fresh")
 			}
 		})
 	}

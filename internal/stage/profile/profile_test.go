@@ -69,6 +69,20 @@ func TestFewRows(t *testing.T) {
 	}
 }
 
+// TestRunsOfRows: a run begins with the first row, also of the empty label, and with each change of the label.
+func TestRunsOfRows(t *testing.T) {
+	if p := Of(filled("", "", "a", "a", "a", "b"), noPause); p.Runs != 3 || p.RunRows() != 2 || p.Rows != 6 {
+		t.Errorf("%d runs of %v rows", p.Runs, p.RunRows())
+	}
+	w := window.New(window.Config{Features: 2, Rows: 1000, Labelled: true})
+	for i := range 250 {
+		w.Add(window.Row{Position: window.Position{Seq: uint64(i + 1)}, Label: "a", X: []float64{7, float64(i)}})
+	}
+	if p := Of(w, noPause); p.Constant != 1 {
+		t.Errorf("%d constant features of 250 rows, all of which are read", p.Constant)
+	}
+}
+
 // More rows than are described: the newest count, classes of all rows are known, and no row is compared twice.
 func TestManyRows(t *testing.T) {
 	l := append(labels(500, "old"), labels(20_000, "a", "b")...)

@@ -77,7 +77,7 @@ func TestFitThatPanics(t *testing.T) {
 	}
 }
 
-// TestCandidatesOfAGate: a candidate of more rows waits while a shorter suffix is ahead, unless held-out rows suffice; a
+// TestCandidatesOfAGate: a candidate of more rows waits while a shorter suffix is ahead, unless held-out rows suffice. A
 // better one waits for more references while the window grows. Of those that pass, the one with the most evidence goes
 // live, and of those that do not, the one with the most is reported.
 func TestCandidatesOfAGate(t *testing.T) {
@@ -141,8 +141,8 @@ func TestCandidatesOfAGate(t *testing.T) {
 	for range 100 {
 		l.live.Sensitivity.Add(1, 0.1, evidence.Row{NewRun: true})
 	}
-	l.candidates = []*candidate{of(0, policy.DoorBetter, 10), of(250, policy.DoorBetter, 12), of(500, policy.DoorBetter, 11),
-		of(1000, policy.DoorBetter, 2)}
+	l.candidates = []*candidate{of(0, policy.DoorBetter, 10), of(250, policy.DoorBetter, 12),
+		of(500, policy.DoorBetter, 11), of(1000, policy.DoorBetter, 2)}
 	l.pinned = true
 	if l.promoteBest(t.Context()); len(reports) != 1 {
 		t.Errorf("with a pinned model %+v", reports[1:])

@@ -50,7 +50,8 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 		judgeHeldOut(t.Context(), l, c)
 		got := c.comparison.HeldOut
 		got.Evidence *= float64(i + 1)
-		if !(math.Abs(got.Evidence-want.Evidence) <= 1e-9*want.Evidence) || !(math.Abs(got.Nearest-want.Nearest) <= 1e-9*want.Nearest) ||
+		if !(math.Abs(got.Evidence-want.Evidence) <= 1e-9*want.Evidence) ||
+			!(math.Abs(got.Nearest-want.Nearest) <= 1e-9*want.Nearest) ||
 			got.Candidate != want.Candidate || got.Live != want.Live || !(math.Abs(l.heldOut-right) <= 1e-9) {
 			t.Errorf("pair %d: held-out rows say %+v, want %+v; the live model is right about %g, want %g", i, got, want,
 				l.heldOut, right)
@@ -65,8 +66,8 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 	}
 }
 
-// judged is what held-out rows say of a candidate: all classes count the same, but for one of fewer than a tenth of a fair
-// share. right is the share of the rows that the live model is right about.
+// judged is what held-out rows say of a candidate. A class counts as much as any other, unless it has less than a tenth of
+// a fair share of the rows. right is the share of the rows that the live model is right about.
 func judged(t *testing.T, l *Trainer, c *candidate, rows []window.Row) (h policy.HeldOut, right float64) {
 	count, x := map[string]float64{}, []float64(nil)
 	for _, r := range rows {
