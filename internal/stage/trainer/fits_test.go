@@ -154,3 +154,38 @@ func TestCandidatesOfAGate(t *testing.T) {
 		t.Errorf("promoted: %+v", reports[1:])
 	}
 }
+
+// TestFollowing: the newest fit of the followed suffix goes live, unless something speaks against it.
+func TestFollowing(t *testing.T) {
+	for what, change := range map[string]func(l *Trainer, c *candidate){
+		"":               func(*Trainer, *candidate) {},
+		"not followed":   func(l *Trainer, _ *candidate) { l.rules.Followed = 0 },
+		"another suffix": func(_ *Trainer, c *candidate) { c.size = 500 },
+		"pinned":         func(l *Trainer, _ *candidate) { l.pinned = true },
+		"standby":        func(l *Trainer, _ *candidate) { l.standby = true },
+		"a row after it": func(l *Trainer, _ *candidate) { l.schedule.Learned++ },
+		"too soon":       func(l *Trainer, _ *candidate) { l.rules.SwappedAt = 51 },
+		"by chance":      func(_ *Trainer, c *candidate) { c.Agreement = policy.Agreement{} },
+		"no evidence":    func(_ *Trainer, c *candidate) { c.Sensitivity = policy.Sensitivity{} },
+	} {
+		l, _, live := logged(t, fit.Config{Method: "lda", Dim: 2})
+		var reports []spec.Outcome
+		l.host.Report = func(o spec.Outcome) { reports = append(reports, o) }
+		c := &candidate{Model: prequential.New(l.live.Model), size: 250, rows: 240}
+		for range 100 {
+			c.Agreement.Add(1, "in", "in")
+			c.Agreement.Add(1, "out", "out")
+			c.Sensitivity.Add(1, 0.1, evidence.Row{NewRun: true})
+		}
+		l.candidates, l.rules.Followed, l.rules.SwappedAt = []*candidate{c}, 250, 50
+		l.schedule.Fit([]int{250}, 300)
+		before := live()
+		change(l, c)
+		follow(t.Context(), l)
+		if follows := live() != before; follows != (what == "") || follows && (len(reports) != 1 || reports[0].Rows != 240 ||
+			reports[0].Door != policy.DoorFollowing || reports[0].Candidate != 1 || l.rules.Live != 250 ||
+			!strings.HasPrefix(reports[0].Reason, "refitting the newest 250 rows is better than the whole window")) {
+			t.Errorf("%q: goes live %v: %+v", what, follows, reports)
+		}
+	}
+}

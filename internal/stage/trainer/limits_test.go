@@ -431,3 +431,40 @@ func TestInterruptedFits(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsOfASuffix: a fit has the outputs of the live model, or room for 20 classes, and as many directions as the
+// choice of auto, or as the classes need of which there are more now.
+func TestSettingsOfASuffix(t *testing.T) {
+	chosen := &model.Choice{Dim: 5}
+	for what, c := range map[string]struct {
+		configured           fit.Config
+		width, known         int
+		choice               *model.Choice
+		method               string // in place of the configured one
+		classes              int
+		dim, outputs, maxDim int
+	}{
+		"first":               {configured: fit.Config{Method: "lda"}, classes: 3, outputs: 20, maxDim: 20},
+		"first, any dim":      {configured: fit.Config{Method: "lda", Dim: -1}, classes: 3, dim: -1, outputs: 20, maxDim: 20},
+		"given dim":           {configured: fit.Config{Method: "lda", Dim: 3}, width: 3, classes: 9, dim: 3},
+		"next":                {configured: fit.Config{Method: "lda"}, width: 7, classes: 3, outputs: 7, maxDim: 7},
+		"unsupervised":        {configured: fit.Config{Method: "pca"}, width: 7, classes: 3},
+		"chosen":              {fit.Config{Method: "auto"}, 10, 3, chosen, "lda", 3, 5, 10, 10},
+		"chosen of any":       {fit.Config{Method: "auto"}, 10, 0, chosen, "lda", 9, 5, 10, 10},
+		"chosen, more":        {fit.Config{Method: "auto"}, 10, 3, chosen, "lda", 9, 8, 10, 10},
+		"chosen, one more":    {fit.Config{Method: "auto"}, 10, 3, chosen, "lda", 4, 5, 10, 10},
+		"chosen, many more":   {fit.Config{Method: "auto"}, 10, 3, chosen, "lda", 15, 10, 10, 10},
+		"chosen, few outputs": {fit.Config{Method: "auto"}, 4, 3, chosen, "lda", 3, 4, 4, 4},
+		"chosen views":        {fit.Config{Method: "auto"}, 4, 3, chosen, "sle-ovr", 3, 4, 0, 4},
+	} {
+		p := newPlan(configOf(c.configured))
+		if p.width, p.known, p.choice = c.width, c.known, c.choice; c.method != "" {
+			p.settings.Method = c.method
+		}
+		got := p.settingsFor(&window.Suffix{Classes: make([]string, c.classes)}, 100)
+		if got.Dim != c.dim || got.Outputs != c.outputs || got.MaxDim != c.maxDim {
+			t.Errorf("%s: dim %d of %d outputs, at most %d; want %d of %d, at most %d", what, got.Dim, got.Outputs, got.MaxDim,
+				c.dim, c.outputs, c.maxDim)
+		}
+	}
+}
