@@ -244,8 +244,8 @@ func TestDetectorIsItsDefinition(t *testing.T) {
 	}
 }
 
-// TestBetsAreTheirDefinition compares the capital of each bettor of a SequentialTest, and its design effect of runs, with
-// sums over all rows.
+// TestBetsAreTheirDefinition compares the capital of each bettor of a SequentialTest, and its design effect of runs,
+// with sums over all rows.
 func TestBetsAreTheirDefinition(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 82))

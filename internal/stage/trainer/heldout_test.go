@@ -66,8 +66,8 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 	}
 }
 
-// judged is what held-out rows say of a candidate. A class counts as much as any other, unless it has less than a tenth of
-// a fair share of the rows. right is the share of the rows that the live model is right about.
+// judged is what held-out rows say of a candidate. A class counts as much as any other, unless it has less than a tenth
+// of a fair share of the rows. right is the share of the rows that the live model is right about.
 func judged(t *testing.T, l *Trainer, c *candidate, rows []window.Row) (h policy.HeldOut, right float64) {
 	count, x := map[string]float64{}, []float64(nil)
 	for _, r := range rows {

@@ -91,8 +91,8 @@ func TestNoteNarrow(t *testing.T) {
 	}
 	task := &Task{Report: &model.Report{}}
 	noteNarrow(task, y, len(columns))
-	if notes := task.Report.Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "output 2, 3, 6, 7 of 7 hardly differs "+
-		"between most of the 1000 rows") {
+	if notes := task.Report.Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "output 2, 3, 6, 7 of 7 hardly "+
+		"differs between most of the 1000 rows") {
 		t.Errorf("notes %q", notes)
 	}
 	task = &Task{Report: &model.Report{}}

@@ -105,8 +105,8 @@ func TestRuleOfARidge(t *testing.T) {
 	}
 }
 
-// TestWithinOfRounding: a variance within classes of at most 256 roundings of the total one is none, and neither are its
-// products with other columns.
+// TestWithinOfRounding: a variance within classes of at most 256 roundings of the total one counts as none, and so do
+// its products with other columns.
 func TestWithinOfRounding(t *testing.T) {
 	for share, none := range map[float64]bool{200 * 0x1p-52: true, 300 * 0x1p-52: false} {
 		a, b := math.Sqrt(1-share), math.Sqrt(0.5)

@@ -80,8 +80,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestBoundsOfMaps: rows are near while their sizes are below a million bandwidths, and an eigenvalue within a thousandth
-// of 1 has no extension.
+// TestBoundsOfMaps: rows are near while their sizes are below a million bandwidths, and an eigenvalue within a
+// thousandth of 1 has no extension.
 func TestBoundsOfMaps(t *testing.T) {
 	g := Gauss{param: 2, largest: 5e5}
 	if !g.near(1.49e6) || g.near(1.51e6) {
