@@ -357,6 +357,9 @@ func TestUnsupervisedWithoutLabels(t *testing.T) {
 	if l := s.Live(); l == nil || l.Model.Method() != "pca" || len(l.Model.Classes()) != 0 {
 		t.Fatalf("live is %+v", l)
 	}
+	if share := s.Status().LabelledShare; !math.IsNaN(share) {
+		t.Errorf("a share of %g of the rows has a label, and there is no column of labels", share)
+	}
 }
 
 // The dimension that auto chose at the first fit stays, although it chooses again from more rows, among which are those

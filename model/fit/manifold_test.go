@@ -334,6 +334,14 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 		!strings.Contains(notes, "not Euclidean") {
 		t.Errorf("least eigenvalue %g, notes %q", values[0], notes)
 	}
+	line := &model.Data{N: 30, M: 2}
+	for i := range 30 {
+		line.X = append(line.X, float64(i), 2*float64(i))
+	}
+	straight := fit(t, line, Config{Method: "isomap", Dim: 1, Params: map[string]string{"k": "4"}})
+	if notes := strings.Join(straight.Report().Notes, "\n"); strings.Contains(notes, "not Euclidean") {
+		t.Errorf("rows of a line: %q", notes)
+	}
 	// The rule is exact on the rows of the fit, and continuous there.
 	e := m.Content().Map.(*mapping.Geodesic)
 	p := fail.Must(e.Extension(3))

@@ -734,3 +734,30 @@ func TestReadSummaryOfMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestClassesOfASummary: above the limit of classes the most frequent ones stay, and of equally frequent ones those
+// that come first in alphabetical order.
+func TestClassesOfASummary(t *testing.T) {
+	c := summed
+	c.Classes = 2
+	var rows []Row
+	for i := range 120 {
+		label := []string{"d", "c", "b", "a"}[i%4]
+		if i < 4 {
+			label = "c"
+		}
+		rows = append(rows, Row{Position: Position{Seq: uint64(i + 1)}, MessageRows: 1, Label: label,
+			X: []float64{float64(i), 1, 2, 3, 4, float64(i % 7)}})
+	}
+	s, err := Summarize(t.Context(), c, yield(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, r := range s.Rows {
+		found[r.Label]++
+	}
+	if len(found) != 2 || found["c"] == 0 || found["a"] == 0 || s.Read.OverClassLimit != 2*29 {
+		t.Errorf("rows of %v, %d rows of other classes", found, s.Read.OverClassLimit)
+	}
+}
