@@ -21,6 +21,7 @@ func TestEventTimeNote(t *testing.T) {
 		{"ahead", []time.Duration{0, time.Hour}, "messages from message 2 on have timestamps 1h0m0s ahead"},
 		{"a minute ahead", []time.Duration{0, time.Minute}, ""},
 		{"more", []time.Duration{0, time.Minute + time.Second}, "messages from message 2 on have timestamps 1m1s ahead"},
+		{"ahead of the newest", []time.Duration{0, 59 * time.Second, 110 * time.Second}, ""},
 		{"a minute behind", []time.Duration{0, -time.Minute}, ""},
 		{"more behind", []time.Duration{0, -time.Minute - 1}, "messages from message 2 on have timestamps before 2026-01-01"},
 		{"ahead, and right again", []time.Duration{0, time.Hour, time.Second}, ""},

@@ -101,6 +101,16 @@ func TestPublishedModelsSayWhereTheyAreFrom(t *testing.T) {
 		o.Live.Model.Note().Source["first"] != "0" || o.Live.Epochs != 9 {
 		t.Errorf("%v: %+v, note %+v", err, o.Live, o.Live.Model.Note())
 	}
+	for _, k := range []struct {
+		source, want string
+		created      int64
+	}{{"once", "once", 0}, {"", "", 1}} {
+		c.Source["created"], s.Last.Created = k.source, k.created
+		if err := l.publish(t.Context(), begins(first.Model, 9), s, o, false); err != nil ||
+			o.Live.Model.Note().Source["created"] != k.want {
+			t.Errorf("%v: the note of a stream of %q, rows of %d: %+v", err, k.source, k.created, o.Live.Model.Note())
+		}
+	}
 	refused = errors.New("full")
 	was := o.Live
 	if err := l.publish(t.Context(), begins(first.Model, 9), s, o, false); err == nil || o.Live != was {
