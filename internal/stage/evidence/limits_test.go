@@ -158,45 +158,6 @@ func TestStakesAreBounded(t *testing.T) {
 	}
 }
 
-// TestEffectOfRuns: runs of one outcome are as many independent rows as there are runs, with a margin of a quarter for
-// the estimate, and the mean of up to eight runs counts as chance.
-func TestEffectOfRuns(t *testing.T) {
-	sums := func(runs, rows int, outcome func(run int) float64) (s runSums) {
-		for r := range runs {
-			for i := range rows {
-				s.add(outcome(r), i == 0)
-			}
-		}
-		return s
-	}
-	alternating := func(run int) float64 { return float64(1 - 2*(run%2)) }
-	same := func(int) float64 { return 1 }
-	for _, c := range []struct {
-		runs, rows int
-		outcome    func(run int) float64
-		want       float64
-	}{
-		{100, 1, alternating, 1}, {100, 10, alternating, 1 + 1.25*9}, {8, 10, same, 1 + 1.25*9}, {4, 10, same, 1 + 1.25*9},
-		{16, 10, func(r int) float64 { return same(r) + alternating(r)/1000 }, 1 + 1.25*9},
-	} {
-		s := sums(c.runs, c.rows, c.outcome)
-		if got := s.effect(); !(math.Abs(got-c.want) <= 1e-6*c.want) {
-			t.Errorf("%d runs of %d rows have the effect %v, want %v", c.runs, c.rows, got, c.want)
-		}
-	}
-	// Of 16 equal runs of values 1 and 0 the mean explains half of what it would with many runs.
-	var s runSums
-	for i := range 160 {
-		s.add(float64(i%2), i%10 == 0)
-	}
-	mean := 0.5 * (1 - 8./16)
-	within := 80 - 2*mean*80 + mean*mean*160
-	between := 16 * (5 - 10*mean) * (5 - 10*mean)
-	if got, want := s.effect(), 1+1.25*max(between/within-1, 0); !(math.Abs(got-want) <= 1e-9) {
-		t.Errorf("16 runs of mean 1/2 have the effect %v, want %v", got, want)
-	}
-}
-
 // TestLevelIsComputedNowAndThen: the weights of classes follow their shares every 32nd row, and at first at once.
 func TestLevelIsComputedNowAndThen(t *testing.T) {
 	var s Sampling
