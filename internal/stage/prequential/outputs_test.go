@@ -145,6 +145,9 @@ func TestReferencesAreBounded(t *testing.T) {
 			label = "few"
 		}
 		refs.Add(&window.Row{Position: window.Position{Seq: seq}, Label: label})
+		if n := refs.Len(); n != min(int(seq)+1, 500) {
+			t.Fatalf("%d references after row %d", n, seq)
+		}
 	}
 	if rows := refs.All(); len(rows) != 500 || refs.Level() != 400 || rows[55].Seq != 550 || rows[56].Seq != 556 {
 		t.Errorf("%d references, at most %d of a class, the 56th and 57th are rows %d and %d", len(rows), refs.Level(),

@@ -148,6 +148,7 @@ func TestLimitOfAFit(t *testing.T) {
 func TestWindowRows(t *testing.T) {
 	for _, method := range []string{"isomap", "mpda"} { // the latter also by the rows of the largest class
 		c := configOf(fit.Config{Method: method})
+		c.Spec.Label = map[string]string{"mpda": "label"}[method]
 		for _, bytes := range []int64{1, 1 << 20, 16 << 20} {
 			c.Training.Window.Bytes = bytes
 			n := newPlan(c).windowRows(5000, 3)

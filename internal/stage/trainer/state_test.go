@@ -34,7 +34,7 @@ func TestScoredRows(t *testing.T) {
 			var x []float64
 			for i := range 20 {
 				row := window.Row{Position: window.Position{Seq: uint64(30 + part), Row: i}, Time: 30e9, MessageRows: 20,
-					Label: []string{"in", "out"}[(i+part)/3%2], X: []float64{float64(i), float64(i % 5)}}
+					Label: []string{"in", "out"}[i%2], X: []float64{float64(i), float64(i % 5)}}
 				rows, x = append(rows, row), append(x, row.X...)
 			}
 			test, nearest, sampling := c.comparison.Test, c.comparison.Nearest, l.sampling
@@ -176,7 +176,8 @@ func TestBootstrapModel(t *testing.T) {
 		t.Error("a model of 99 rows is live")
 	}
 	l.Learn(t.Context(), &Event{Unlabelled: [][]float64{row(99)}})
-	if live() == nil || !live().Bootstrap || len(reports) != 1 || reports[0].Rows != 100 ||
+	l.Learn(t.Context(), &Event{Unlabelled: [][]float64{row(100)}})
+	if live() == nil || l.unlabelled != nil || !live().Bootstrap || len(reports) != 1 || reports[0].Rows != 100 ||
 		reports[0].Door != policy.DoorBootstrap || reports[0].Reason != "a PCA of the first 100 rows serves until a first "+
 		"model exists" || strings.Contains(log.String(), "WARN") {
 		t.Errorf("%+v, reports %+v, log %s", live(), reports, log)
