@@ -78,8 +78,8 @@ func TestFitThatPanics(t *testing.T) {
 }
 
 // TestCandidatesOfAGate: a candidate of more rows waits while a shorter suffix is ahead, unless held-out rows suffice.
-// A better one waits for more references while the window grows. Of those that pass, the one with the most evidence goes
-// live, and of those that do not, the one with the most is reported.
+// A better one waits for more references while the window grows. Of those that pass, the one with the most evidence
+// goes live, and of those that do not, the one with the most is reported.
 func TestCandidatesOfAGate(t *testing.T) {
 	l, _, live := logged(t, fit.Config{Method: "lda", Dim: 2})
 	gate := l.config.Training.Gate

@@ -137,8 +137,8 @@ func TestStartOver(t *testing.T) {
 	startOver(t.Context(), l)
 	if l.live != nil || l.candidates != nil || l.newest != 0 || l.drift.Len() != 0 || l.plan.width != 0 ||
 		l.schedule.Learned != 300 || len(l.schedule.Fitted) != 0 {
-		t.Errorf("live %v, newest %d, %d rows of drift, width %d, schedule %+v", l.live, l.newest, l.drift.Len(), l.plan.width,
-			l.schedule)
+		t.Errorf("live %v, newest %d, %d rows of drift, width %d, schedule %+v", l.live, l.newest, l.drift.Len(),
+			l.plan.width, l.schedule)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestUnusualStreamsAreLogged(t *testing.T) {
 		d.update(w, profile.Stream{Outputs: 2}, func() {}, slog.New(slog.NewTextHandler(log, nil)))
 	}
 	text := log.String()
-	for _, want := range []string{"level=WARN msg=\"the model has few outputs for its classes\" description=\"the model has",
+	for _, want := range []string{"level=WARN msg=\"the model has few outputs for its classes\" description=",
 		"level=INFO msg=\"the stream is unusual\" kind=" + string(spec.UnusualCopies) + " description=\"96 %",
 		"level=INFO msg=\"the stream is unusual\" kind=" + string(spec.UnusualConstant) + " description=\"20 of"} {
 		if strings.Count(text, want) != 1 {
