@@ -146,7 +146,7 @@ func TestMemoryOfAFit(t *testing.T) {
 	}
 	many := &model.Data{N: 300_000, M: 2}
 	if err := (Config{Method: "isomap", Memory: 20e9}).checkMemory(many); err == nil ||
-		!strings.Contains(err.Error(), "give at most 20000 rows") { // which is all that isomap takes
+		!strings.Contains(err.Error(), "and 20.0 GB are free; give at most 20000 rows") { // which is all that isomap takes
 		t.Error(err)
 	}
 	c := Config{Method: "isomap"}
