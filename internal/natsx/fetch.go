@@ -80,12 +80,14 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 			releaseAll(sub, arrived, nc, c)
 		}
 	}()
-	info, reconnects := c.CachedInfo(), nc.Stats().Reconnects
+	reconnected := nc.StatusChanged(nats.CONNECTED)
+	defer nc.RemoveStatusListener(reconnected)
+	info := c.CachedInfo()
 	if err := nc.PublishRequest(PullSubject(js, info.Stream, info.Name), inbox, request); err != nil {
 		return 0, err
 	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	silence := time.NewTimer(maxSilence)
+	defer silence.Stop()
 	heard := time.Now()
 	for bytes := 0; n < maxMessages && (maxBytes == 0 || bytes != maxBytes); { // no status comes then
 		var msg *nats.Msg
@@ -94,22 +96,25 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 		default:
 			select {
 			case msg = <-arrived:
-			case <-tick.C:
-				switch {
-				case time.Since(heard) < maxSilence && nc.Stats().Reconnects == reconnects:
+			case <-silence.C:
+				if rest := maxSilence - time.Since(heard); rest > 0 {
+					silence.Reset(rest)
 					continue
-				case isEarly:
-					return n, ErrGap
 				}
-				return n, jetstream.ErrNoHeartbeat
+			case <-reconnected:
 			case <-ctx.Done():
 			}
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			if msg != nil {
 				release(msg, nc, c)
 			}
 			return n, ctx.Err()
+		case msg == nil && isEarly:
+			return n, ErrGap
+		case msg == nil:
+			return n, jetstream.ErrNoHeartbeat
 		}
 		if strings.HasPrefix(msg.Reply, AckPrefix) {
 			n, bytes = n+1, bytes+msg.Size()

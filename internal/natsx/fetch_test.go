@@ -169,3 +169,41 @@ func TestPullLimitOfRestartedServers(t *testing.T) {
 		t.Errorf("after four restarts a pull has %d bytes", got)
 	}
 }
+
+// TestPullEndsWithTheConnection: a pull ends when its connection is replaced, before the server is silent for too long.
+func TestPullEndsWithTheConnection(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "IN"})
+	c, err := s.JS.CreateConsumer(s.Context(), "IN", jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := func(isWaiting bool) func() bool {
+		return func() bool {
+			info, err := c.Info(s.Context())
+			return err == nil && info.NumWaiting > 0 == isWaiting
+		}
+	}
+	nc := s.Connect(nats.ReconnectWait(time.Millisecond))
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ended, begin := make(chan error, 1), time.Now()
+		go func() {
+			_, err := natsx.Pull(s.Context(), js, c, 1, 0, func(*natsx.Message) {})
+			ended <- err
+		}()
+		natstest.Await(t, "the pull request is there", waits(true))
+		if err := nc.ForceReconnect(); err != nil {
+			t.Fatal(err)
+		}
+		err := <-ended
+		if took := time.Since(begin); !errors.Is(err, jetstream.ErrNoHeartbeat) || took >= 3*time.Second {
+			t.Errorf("the pull ended after %v with %v", took, err)
+		}
+		natstest.Await(t, "the request of the former connection is gone", waits(false))
+	}
+}
