@@ -109,8 +109,6 @@ func (s *session) run(ctx context.Context) {
 		})
 		coordinator.Release(ctx)
 	})
-	tick := time.NewTicker(s.TTL / 20) // a session that cannot be renewed ends without a notification
-	defer tick.Stop()
 	stopped := ctx.Done()
 	for tenure := s.lease.Tenure(); ; {
 		if now := s.lease.Tenure(); now != tenure {
@@ -131,6 +129,10 @@ func (s *session) run(ctx context.Context) {
 			return
 		}
 		s.step(&wg, lives, tenure)
+		var expired <-chan time.Time // a session that cannot be renewed ends without a notification
+		if tenure.Term != 0 {
+			expired = time.After(s.lease.untilExpiry())
+		}
 		select {
 		case <-s.woken:
 		case part := <-s.ended:
@@ -140,7 +142,7 @@ func (s *session) run(ctx context.Context) {
 			if stopped, s.member.leaves = nil, true; coordinator.Term() == 0 {
 				stop()
 			}
-		case <-tick.C:
+		case <-expired:
 		}
 	}
 }

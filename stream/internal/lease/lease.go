@@ -131,6 +131,13 @@ func (l *Lease) Tenure() Tenure {
 // Term is Status().Term.
 func (l *Lease) Term() uint64 { return l.Tenure().Term }
 
+// untilExpiry is how long a held lease is still held, unless it is renewed.
+func (l *Lease) untilExpiry() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.expires - l.now()
+}
+
 // claimed is the revision of this replica's last confirmed claim; 0: none.
 func (l *Lease) claimed() uint64 {
 	l.mu.Lock()
