@@ -56,6 +56,7 @@ type ServerMonitor struct {
 	isRefused   atomic.Bool            // the server answers with errors
 	hasOthers   atomic.Bool            // another server is known
 	partitioned atomic.Pointer[string] // why a leader is partitioned; nil: none is
+	isolated    chan struct{}          // signalled when a leader is partitioned
 	reason      string                 // why nothing can be answered, ""; one goroutine uses it
 }
 
@@ -79,20 +80,25 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 		c.Received = func() uint64 { return atomic.LoadUint64(&c.Conn.InBytes) } // Stats would take the client's lock
 	}
 	c.answered.Store(time.Now().UnixNano())
+	c.isolated = make(chan struct{}, 1)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { c.poll(ctx) })
-	tick := time.NewTicker(c.Timeout / 16)
-	defer tick.Stop()
 	received := traffic{bytes: c.Received()}
 	switches := backoff{min: c.Timeout}
 	for {
+		pause := c.pause()
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
+		case <-c.isolated:
 		case <-ctx.Done():
 			return
 		}
-		received.observe(c.Received())
+		bytes := c.Received()
+		if pause > c.Timeout/16 {
+			received.bytes = bytes // so many in a longer time are no flow
+		}
+		received.observe(bytes)
 		heard := time.Unix(0, c.answered.Load())
 		if received.at.After(heard) && !c.isRefused.Load() {
 			heard = received.at // over a slow link an answer waits behind messages, for longer than the timeout
@@ -107,6 +113,15 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 			}
 		})
 	}
+}
+
+// pause is how long to wait before the next look at the server. There is none for half of the timeout after an answer.
+func (c *ServerMonitor) pause() time.Duration {
+	if c.partitioned.Load() != nil {
+		return c.Timeout / 16
+	}
+	rest := c.Timeout/2 - time.Since(time.Unix(0, c.answered.Load()))
+	return min(max(rest, c.Timeout/16), c.Timeout/2) // the answer is in the future after the wall clock was set back
 }
 
 // isSilent reports whether the server, which was last heard at a time, is to be left. It reports why nothing can be
@@ -185,6 +200,12 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 			c.answered.Store(begin.UnixNano())
 			c.hasOthers.Store(len(c.Conn.Servers()) > 1)
 			c.partitioned.Store(partitioned)
+			if partitioned != nil {
+				select {
+				case c.isolated <- struct{}{}:
+				default:
+				}
+			}
 		} else {
 			c.partitioned.Store(nil)
 			c.Log.Debug("the server does not answer", "error", err)
