@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/operations"
 	"github.com/embedd/embedd/stream/internal/relay"
@@ -233,8 +234,6 @@ func (e *Engine) flush(effect string) {
 
 // updateMetrics updates the metrics that depend on time, every second until ctx is done, and the histories.
 func (e *Engine) updateMetrics(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	recorded := time.Now().Add(-operations.HistoryStep)
 	for {
 		if now := time.Now(); now.Sub(recorded) >= operations.HistoryStep {
@@ -249,9 +248,7 @@ func (e *Engine) updateMetrics(ctx context.Context) {
 			p.replica.ReportHub()
 			p.relay.Update(time.Now())
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !task.AwaitTick(ctx, time.Second) {
 			return
 		}
 	}

@@ -1,4 +1,5 @@
-// Package task calls functions at intervals and on demand, without goroutines between the calls.
+// Package task calls functions at intervals and on demand, without goroutines between the calls, and waits for ticks
+// that all goroutines share.
 package task
 
 import (
@@ -36,6 +37,20 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 	t.timer = time.AfterFunc(t.interval, t.run)
 	t.mu.Unlock()
 	return t
+}
+
+// began is the moment from which all ticks are counted.
+var began = time.Now()
+
+// AwaitTick waits for the next tick of an interval, and returns false if ctx ends first. The ticks of all goroutines
+// coincide, so that an idle process wakes up once for all of them.
+func AwaitTick(ctx context.Context, interval time.Duration) bool {
+	select {
+	case <-time.After(interval - time.Since(began)%interval):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Within has the function called after a time, unless a call is due earlier. The function may call it too.

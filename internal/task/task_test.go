@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -105,4 +106,31 @@ func TestWithinAfterNow(t *testing.T) {
 			t.Fatal("it is not called at once")
 		}
 	}
+}
+
+// TestAwaitTick: goroutines that wait for ticks of different intervals wake up at the same moments.
+func TestAwaitTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var second, half atomic.Pointer[time.Time]
+		follow := func(interval time.Duration, last *atomic.Pointer[time.Time]) {
+			time.Sleep(interval / 3)
+			for AwaitTick(ctx, interval) {
+				last.Store(new(time.Now()))
+			}
+		}
+		go follow(time.Second, &second)
+		go follow(time.Second/2, &half)
+		time.Sleep(1300 * time.Millisecond) // both follow the ticks
+		for range 3 {
+			AwaitTick(ctx, time.Second)
+			synctest.Wait()
+			if now := time.Now(); !second.Load().Equal(now) || !half.Load().Equal(now) {
+				t.Errorf("at %v the last ticks were at %v and %v", now, second.Load(), half.Load())
+			}
+		}
+		if cancel(); AwaitTick(ctx, time.Hour) {
+			t.Error("the context has ended, and there is a tick")
+		}
+	})
 }

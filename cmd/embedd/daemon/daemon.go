@@ -27,6 +27,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -197,14 +198,7 @@ func (d *daemon) readiness() []readiness {
 
 // reportHeld reports what windows and late labels hold, until ctx is done.
 func (d *daemon) reportHeld(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for task.AwaitTick(ctx, time.Second) {
 		held := int64(0)
 		status := d.engine.Load().Status()
 		d.console.Observe(status)

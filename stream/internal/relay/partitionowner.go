@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -28,7 +29,7 @@ type partitionOwner struct {
 }
 
 // gateInterval is how often an owner checks whether it may still answer.
-const gateInterval = 500 * time.Millisecond
+const gateInterval = time.Second
 
 // run owns a share of the partitions until ctx is done. While it may not answer it owns none, and the other replicas
 // own more.
@@ -37,7 +38,7 @@ func (o *partitionOwner) run(ctx context.Context) {
 		share, release := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		wg.Go(func() { o.runShare(share) })
-		for o.gate.check() == 0 && natsx.Sleep(ctx, gateInterval) {
+		for o.gate.check() == 0 && task.AwaitTick(ctx, gateInterval) {
 		}
 		release()
 		wg.Wait()
