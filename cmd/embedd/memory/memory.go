@@ -56,7 +56,7 @@ func Follow(c *config.Config, held int64) int64 {
 	if os.Getenv("GOMEMLIMIT") != "" || c.Memory > 0 {
 		return now
 	}
-	container := containerMemory()
+	container := followedMemory()
 	want := demandOf(c, held, container)
 	live, _ := heapInUse()
 	if least := int64(live) / 4 * 5; least > want {
@@ -164,6 +164,24 @@ func containerMemory() int64 {
 		}
 	}
 	return math.MaxInt64
+}
+
+// followedMemory is containerMemory, read once in ten seconds: an idle process would use much of its time for that.
+var followedMemory = seldom(10*time.Second, containerMemory)
+
+// seldom returns a function that returns what read returned at most maxAge ago.
+func seldom(maxAge time.Duration, read func() int64) func() int64 {
+	var mu sync.Mutex
+	var value int64
+	var at time.Time
+	return func() int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(at) >= maxAge {
+			value, at = read(), time.Now()
+		}
+		return value
+	}
 }
 
 // minHeap is the least heap size at which the garbage collector runs.

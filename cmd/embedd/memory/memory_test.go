@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
@@ -110,4 +112,18 @@ func TestFreeMemory(t *testing.T) {
 	if held := containerUse(t.TempDir()); held != 0 {
 		t.Errorf("a container that says nothing holds %d", held)
 	}
+}
+
+// TestSeldom: a value is read again once it is too old.
+func TestSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := int64(0)
+		get := seldom(10*time.Second, func() int64 { reads++; return reads })
+		for second := range int64(25) {
+			if got := get(); got != second/10+1 {
+				t.Errorf("after %d s it is value %d", second, got)
+			}
+			time.Sleep(time.Second)
+		}
+	})
 }
