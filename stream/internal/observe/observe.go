@@ -53,8 +53,6 @@ type Observer struct {
 
 	snapshot atomic.Pointer[Snapshot]
 	task     atomic.Pointer[task.Task] // nil before Start
-	isDue    atomic.Bool               // Now was called
-	skip     int                       // inspections to leave out
 
 	sinks      map[string]string // streams of the output subjects at the last inspection
 	oldest     map[string]oldest // by the subjects of a consumer
@@ -91,7 +89,6 @@ func (w *Observer) Snapshot() *Snapshot { return w.snapshot.Load() }
 
 // Now has the streams inspected at once.
 func (w *Observer) Now() {
-	w.isDue.Store(true)
 	if t := w.task.Load(); t != nil {
 		t.Now()
 	}
@@ -99,31 +96,30 @@ func (w *Observer) Now() {
 
 // Start inspects the streams until stop.
 func (w *Observer) Start(ctx context.Context) (stop func()) {
-	t := task.Every(ctx, max(interval, w.PollInterval), w.observe)
+	t := task.Every(ctx, 0, func(ctx context.Context) { w.task.Load().Within(w.observe(ctx)) })
 	w.task.Store(t)
 	w.Now()
 	return t.Stop
 }
 
-func (w *Observer) observe(ctx context.Context) {
-	if w.skip--; w.isDue.Swap(false) {
-		w.skip = 0
-	}
-	if w.skip > 0 || !w.Conn.IsConnected() {
-		return
+// observe inspects the streams, and returns when to do that again.
+func (w *Observer) observe(ctx context.Context) (pause time.Duration) {
+	pause = max(interval, w.PollInterval)
+	if !w.Conn.IsConnected() {
+		return pause
 	}
 	s := w.inspect(ctx)
 	if ctx.Err() != nil {
-		return
+		return pause
 	}
 	w.snapshot.Store(s)
 	w.report(health.Streams, s.Blocker, "no input can be answered", "inputs can be answered again")
 	w.report(health.DeadLetterStream, s.DeadLetters, "dead letters cannot be stored; other inputs are answered",
 		"dead letters can be stored again")
-	w.skip = 0
 	if !s.LagKnown && s.Blocker == "" && s.DeadLetters == "" {
-		w.skip = othersFactor // the hot path reports what it runs into itself
+		pause *= othersFactor // the hot path reports what it runs into itself
 	}
+	return pause
 }
 
 // report sets the reason of a component, and logs that it appears or is gone.
