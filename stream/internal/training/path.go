@@ -124,7 +124,11 @@ func (p *Path) RunInTurn(ctx context.Context, r Reader) {
 			}
 		}
 		turn, end := context.WithCancel(ctx)
-		check := task.Every(turn, p.replica.LeaseTTL()/3, func(context.Context) { // a lease expires without a signal
+		interval := p.replica.LeaseTTL() / 3 // a lease expires without a signal
+		if isIdle {
+			interval = 0
+		}
+		check := task.Every(turn, interval, func(context.Context) {
 			if reads := p.replica.ReadsForLearning(); reads == isIdle || reads && p.replica.MustEndStandby() != 0 {
 				end()
 			}
