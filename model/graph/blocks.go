@@ -84,11 +84,11 @@ func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 func farthest(ctx context.Context, x, mean []float64, workers int) (float64, error) {
 	far := make([]float64, len(x)/len(mean))
 	err := parallel.EachOn(ctx, workers, len(far), func(i int) {
-		largest := 0.0
+		largest := uint64(0) // bits of an absolute value: they order as the numbers do, with NaN above all
 		for j, v := range x[i*len(mean):][:len(mean)] {
-			largest = max(largest, math.Abs(v-mean[j])) // NaN stays NaN
+			largest = max(largest, math.Float64bits(v-mean[j])&^(1<<63))
 		}
-		far[i] = largest
+		far[i] = math.Float64frombits(largest)
 	})
 	return slices.Max(far), err
 }
@@ -110,11 +110,13 @@ func newPoints(ctx context.Context, memory *[]float32, x []float64, dim int, y [
 	return p, parallel.EachOn(ctx, workers, p.Panels(), func(panel int) {
 		z := make([]float32, dim)
 		for i := panel * tile.PointPanel; i < min(n, (panel+1)*tile.PointPanel); i++ {
+			norm := 0.0
 			for j, v := range x[int(p.row[i])*dim:][:dim] {
 				d := (v - mean[j]) * scale
 				z[j] = float32(d)
-				p.norm[i] += d * d
+				norm += d * d
 			}
+			p.norm[i] = norm
 			p.Set(i, z)
 		}
 	})

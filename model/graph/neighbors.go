@@ -107,7 +107,7 @@ func rowsOf(x *mat.Dense) (rows []float64, n, dim int, err error) {
 	}
 	rows = contiguous(x)
 	for i, v := range rows {
-		if !linalg.IsFinite(v) {
+		if v-v != 0 {
 			return nil, 0, 0, fmt.Errorf("row %d, column %d is %g; leave such rows out", i/dim, i%dim, v)
 		}
 	}
