@@ -104,38 +104,59 @@ func chunkEnd(counts []float64, from int) int {
 // means; sigma is the scale of each row.
 func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64, from, to int) {
 	byClass := t.Rows.ByClass()
-	var class []int // of each row, all rows of one class after the other
+	var row, class []int // all rows of one class after the other, and the class of each
 	begin := make([]int, to-from)
 	for i := range begin {
-		begin[i] = len(class)
-		class = append(class, slices.Repeat([]int{from + i}, len(byClass[t.Basis.Class[from+i]]))...)
+		begin[i] = len(row)
+		row = append(row, byClass[t.Basis.Class[from+i]]...)
+		class = append(class, slices.Repeat([]int{from + i}, len(row)-begin[i])...)
 	}
-	scratch := ScratchOf(t)
-	x, pulled := Grown(&scratch.rows, len(class)*t.M), Grown(&scratch.pulled, len(class)*t.M)
+	centred := func(dst []float64, r int) {
+		mean := t.Basis.Means.RawRowView(class[r])
+		for j, v := range t.X.RawRowView(row[r]) {
+			dst[j] = v - mean[j]
+		}
+	}
+	pulled := Grown(&ScratchOf(t).large, len(row)*t.M)
 	clear(pulled)
 	fail.Check(parallel.EachProgress(ctx, len(begin), func(i int) {
-		rows, first := byClass[t.Basis.Class[from+i]], begin[i]*t.M
-		own, scale := x[first:first+len(rows)*t.M], make([]float64, len(rows))
-		for p, r := range rows {
-			scale[p] = sigma[r]
-			for j, v := range t.X.RawRowView(r) {
-				own[p*t.M+j] = v - t.Basis.Means.At(from+i, j)
-			}
+		scale := make([]float64, len(byClass[t.Basis.Class[from+i]]))
+		room := takeRoom()
+		defer releaseRoom(room, len(scale))
+		own := Grown(room, len(scale)*t.M)
+		for p := range scale {
+			scale[p] = sigma[row[begin[i]+p]]
+			centred(own[p*t.M:][:t.M], begin[i]+p)
 		}
-		addPull(ctx, pulled[first:first+len(own)], own, scale)
+		addPull(ctx, pulled[begin[i]*t.M:][:len(own)], own, scale)
 	}, func(done int) { t.ReportProgress("affinities", float64(from+done)/float64(len(t.Basis.Class))) }))
-	sides := &tile.Operand{K: len(class), M: 2 * t.M, Row: func(dst []float64, r int) {
+	sides := &tile.Operand{K: len(row), M: 2 * t.M, Row: func(dst []float64, r int) {
 		size := t.Basis.Counts[class[r]]
-		between, share, row := 1/t.Basis.N-1/size, 1-size/t.Basis.N, x[r*t.M:]
+		between, share, own := 1/t.Basis.N-1/size, 1-size/t.Basis.N, dst[t.M:]
+		centred(own, r)
 		for j, v := range pulled[r*t.M:][:t.M] {
-			dst[j], dst[t.M+j] = between*v+share*row[j], v/size
+			dst[j], own[j] = between*v+share*own[j], v/size
 		}
 	}}
 	fail.Check(tile.Add(ctx, tile.Sum{C: both.RawMatrix().Data, Stride: 2 * t.M, Alpha: 1,
-		A: tile.Dense(x, len(class), t.M, t.M), B: sides}))
+		A: &tile.Operand{K: len(row), M: t.M, Row: centred}, B: sides}))
 }
 
-var blocks sync.Pool // of *[]float64, for rows of the pairs of a class
+var rooms sync.Pool // of *[]float64, for the rows of a class, and for a part of its pairs
+
+func takeRoom() *[]float64 {
+	if room, ok := rooms.Get().(*[]float64); ok {
+		return room
+	}
+	return new([]float64)
+}
+
+// releaseRoom keeps the memory of a class of n rows, unless it is large.
+func releaseRoom(room *[]float64, n int) {
+	if n <= 2*PairRows {
+		rooms.Put(room)
+	}
+}
 
 // PairRows is the number of rows of a matrix of all pairs of a class that are held at once.
 const PairRows = 256
@@ -151,13 +172,8 @@ func addPull(ctx context.Context, dst, x, scale []float64) {
 			norm[i] += v * v
 		}
 	}
-	room, _ := blocks.Get().(*[]float64)
-	if room == nil {
-		room = new([]float64)
-	}
-	if n <= 2*PairRows { // a large one is not kept
-		defer blocks.Put(room)
-	}
+	room := takeRoom()
+	defer releaseRoom(room, n)
 	block := Grown(room, min(n, PairRows)*(n+tile.Lanes))
 	for from := 0; from < n; from += PairRows {
 		fail.Check(ctx.Err())

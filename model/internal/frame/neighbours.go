@@ -90,7 +90,7 @@ func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDen
 	lists, k := Joined(ctx, t, repair)
 	lengths = fail.Must(lists.Weights(graph.Union, graph.Length))
 	t.ReportProgress("geodesics", 0)
-	room := Grown(&ScratchOf(t).geodesics, t.Rows.N*t.Rows.N)
+	room := Grown(&ScratchOf(t).large, t.Rows.N*t.Rows.N)
 	return fail.Must(graph.GeodesicsIn(ctx, lengths, room)), lengths, k
 }
 

@@ -19,10 +19,9 @@ type shared struct {
 
 // Scratch is memory that fits reuse, one after the other. The zero value is ready to use.
 type Scratch struct {
-	rows, pulled []float64 // of LocalScatters
-	geodesics    []float64
-	Squares      []float64 // matrices of columns
-	samples      []float64 // of the task that was loaded last
+	large   []float64 // of LocalScatters and Geodesics, one after the other
+	Squares []float64 // matrices of columns
+	samples []float64 // of the task that was loaded last
 }
 
 // Share makes the fits of copies of a task share intermediate results, and memory with the fits of other tasks. Load

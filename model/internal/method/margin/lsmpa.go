@@ -3,7 +3,6 @@ package margin
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -118,7 +117,7 @@ func nearness(ctx context.Context, t *frame.Task) []float64 {
 		to := min(from+together, n)
 		for i := range to {
 			for j := max(i+1, from); j < to; j++ {
-				v := math.Max(g[i*n+j], least) / largest
+				v := max(g[i*n+j], least) / largest
 				g[i*n+j], g[j*n+i] = v, v
 			}
 		}
