@@ -7,8 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Geodesics are the lengths of the shortest paths between all rows of a graph whose weights are lengths (see Length),
@@ -37,17 +37,78 @@ func GeodesicsIn(ctx context.Context, lengths *Matrix, room []float64) (*mat.Sym
 	}
 	out := mat.NewSymDense(n, room)
 	raw := out.RawSymmetric()
+	order := lengths.breadthFirst()
 	// The sum along a path depends on the end it starts at. The row of the lower end counts, so that the result is
 	// symmetric.
-	to := make([]int32, len(lengths.index))
-	for p, j := range lengths.index {
-		to[p] = int32(j)
-	}
 	return out, parallel.NewPool(func(p *parallel.Pool) {
-		s, dist := linalg.NewPaths(lengths.start, to, lengths.value), make([]float64, n)
-		for i, _, ok := p.Next(); ok; i, _, ok = p.Next() {
-			s.From(dist, []int{i}, []float64{0})
-			copy(raw.Data[i*raw.Stride+i:i*raw.Stride+n], dist[i:])
+		s := &paths{lengths: lengths, dist: make([]float64, n*tile.RelaxWidth), isWaiting: make([]bool, n)}
+		for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
+			s.find(order[from:to])
+			for j := range n {
+				for c, i := range order[from:to] {
+					if i <= j {
+						raw.Data[i*raw.Stride+j] = s.dist[j*tile.RelaxWidth+c]
+					}
+				}
+			}
 		}
-	}).Run(ctx, parallel.Workers(ctx), n, 1)
+	}).Run(ctx, parallel.Workers(ctx), n, tile.RelaxWidth)
+}
+
+// breadthFirst is the rows of a connected graph in the order of a breadth-first search from the first.
+func (a *Matrix) breadthFirst() []int {
+	order, seen := make([]int, 1, a.rows), make([]bool, a.rows)
+	seen[0] = true
+	for at := 0; at < len(order); at++ {
+		index, _ := a.Row(order[at])
+		for _, j := range index {
+			if !seen[j] {
+				seen[j] = true
+				order = append(order, j)
+			}
+		}
+	}
+	return order
+}
+
+// paths is the shortest paths in a graph from a few rows, side by side, by the algorithm of Bellman and Ford. The
+// length of a path is summed from its start, and the smallest is the same in any order.
+type paths struct {
+	lengths       *Matrix
+	dist          []float64 // from each of the first rows to row 0, then to row 1, ...
+	waiting, next []int     // rows with an edge to one that has become nearer
+	isWaiting     []bool
+}
+
+// find sets dist to the lengths of the paths from up to tile.RelaxWidth rows. It takes fewest steps if these are near
+// each other.
+func (s *paths) find(sources []int) {
+	for k := range s.dist {
+		s.dist[k] = math.Inf(1)
+	}
+	for c, i := range sources {
+		s.dist[i*tile.RelaxWidth+c] = 0
+		s.touch(i)
+	}
+	for len(s.next) > 0 {
+		s.waiting, s.next = s.next, s.waiting[:0]
+		for _, i := range s.waiting {
+			s.isWaiting[i] = false
+			index, value := s.lengths.Row(i)
+			if tile.Relax(s.dist[i*tile.RelaxWidth:][:tile.RelaxWidth], index, value, s.dist) {
+				s.touch(i)
+			}
+		}
+	}
+}
+
+// touch lets the rows wait that have an edge to row i.
+func (s *paths) touch(i int) {
+	index, _ := s.lengths.Row(i)
+	for _, j := range index {
+		if !s.isWaiting[j] {
+			s.isWaiting[j] = true
+			s.next = append(s.next, j)
+		}
+	}
 }

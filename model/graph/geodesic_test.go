@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // swissRoll returns n rows in three dimensions, with their two parameters, angle and height.
@@ -23,7 +25,8 @@ func swissRoll(r *rand.Rand, n int) (x, parameters *mat.Dense) {
 	return x, parameters
 }
 
-// Dijkstra returns the distances of Floyd and Warshall, with zero lengths and ties, and from single sources too.
+// Geodesics are the distances of Floyd and Warshall, with zero lengths and ties, and have the bits of paths from the
+// lower end alone.
 func TestGeodesicsEqualAllPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 5))
 	for trial := range 10 {
@@ -60,6 +63,17 @@ func TestGeodesicsEqualAllPairs(t *testing.T) {
 		got, err := Geodesics(ctx, lengths)
 		if err != nil || !near(got, want, 1e-12) {
 			t.Fatalf("trial %d: differs from all pairs, %v", trial, err)
+		}
+		ends := make([]int32, len(lengths.index))
+		for p, j := range lengths.index {
+			ends[p] = int32(j)
+		}
+		alone, row := linalg.NewPaths(lengths.start, ends, lengths.value), make([]float64, n)
+		for i := range n {
+			alone.From(row, []int{i}, []float64{0})
+			if !slices.Equal(row[i:], got.RawSymmetric().Data[i*n+i:(i+1)*n]) {
+				t.Fatalf("trial %d: row %d differs from that of one source", trial, i)
+			}
 		}
 	}
 }

@@ -17,7 +17,7 @@
 // Tables are operands that are packed once, for a few vectors at a time or for one. Distances and Exp turn such
 // products into kernels, and Standardise makes the vectors of raw rows. All have the same bits on every processor with
 // FMA. Along and Across multiply eight vectors with an unpacked matrix, Gather computes a row of the product with a
-// sparse one.
+// sparse one. Relax is a step of shortest paths from several rows of a graph.
 //
 // kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
 // -pkg tile, and go run ./neon -out ../kernel_arm64.s.

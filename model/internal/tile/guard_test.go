@@ -25,7 +25,7 @@ func fenced(t *testing.T, pages int) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(&all[0])), size/8)
 }
 
-// No kernel for rows, tables, points and distances reads or writes a number after its operands.
+// No kernel for rows, tables, points, distances and paths reads or writes a number after its operands.
 func TestStaysInside(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	a, b, c, d := fenced(t, 64), fenced(t, 64), fenced(t, 64), fenced(t, 64)
@@ -45,6 +45,8 @@ func TestStaysInside(t *testing.T) {
 				out.Compare(points, (points.Panels()-1)*PointPanel, &bounds, points, points.Panels()-1, &bounds)
 			}
 			Distances(last(a, n), last(b, n), 1, -1)
+			x := last(c, n*RelaxWidth)
+			Relax(last(x, RelaxWidth), []int{0, n - 1}, last(b, 2), x)
 			Standardise(last(a, n), last(b, n), last(d, n))
 		}
 	}

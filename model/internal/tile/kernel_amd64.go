@@ -92,6 +92,18 @@ func gatherAVX512(k int, index *int, value *float64, x *float64, stride int, dst
 //go:noescape
 func gatherAVX2(k int, index *int, value *float64, x *float64, stride int, dst *float64, n int)
 
+// relaxAVX512 lowers the 32 numbers of dst to value[k] plus row index[k] of x, for each k, and reports
+// whether one changed.
+//
+//go:noescape
+func relaxAVX512(k int, index *int, value *float64, x *float64, dst *float64) bool
+
+// relaxAVX2 lowers the 32 numbers of dst to value[k] plus row index[k] of x, for each k, and reports
+// whether one changed.
+//
+//go:noescape
+func relaxAVX2(k int, index *int, value *float64, x *float64, dst *float64) bool
+
 // extendAVX2 adds the k steps of a'b to the 4 x 12 numbers of c one after the other: a, b and c are
 // panels.
 //

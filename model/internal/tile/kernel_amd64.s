@@ -2113,6 +2113,134 @@ done:
 	VZEROUPPER
 	RET
 
+// func relaxAVX512(k int, index *int, value *float64, x *float64, dst *float64) bool
+// Requires: AVX, AVX512F
+TEXT ·relaxAVX512(SB), NOSPLIT, $0-41
+	MOVQ    k+0(FP), AX
+	MOVQ    index+8(FP), CX
+	MOVQ    value+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
+	XORQ    DI, DI
+
+rows:
+	CMPQ         DI, AX
+	JGE          end
+	MOVQ         (CX)(DI*8), R8
+	SHLQ         $0x08, R8
+	ADDQ         BX, R8
+	VBROADCASTSD (DX)(DI*8), Z4
+	VADDPD       (R8), Z4, Z5
+	VMINPD       Z5, Z0, Z0
+	VADDPD       64(R8), Z4, Z5
+	VMINPD       Z5, Z1, Z1
+	VADDPD       128(R8), Z4, Z5
+	VMINPD       Z5, Z2, Z2
+	VADDPD       192(R8), Z4, Z5
+	VMINPD       Z5, Z3, Z3
+	INCQ         DI
+	JMP          rows
+
+end:
+	VPXORQ   Z6, Z6, Z6
+	VPXORQ   (SI), Z0, Z5
+	VPORQ    Z5, Z6, Z6
+	VMOVUPD  Z0, (SI)
+	VPXORQ   64(SI), Z1, Z5
+	VPORQ    Z5, Z6, Z6
+	VMOVUPD  Z1, 64(SI)
+	VPXORQ   128(SI), Z2, Z5
+	VPORQ    Z5, Z6, Z6
+	VMOVUPD  Z2, 128(SI)
+	VPXORQ   192(SI), Z3, Z5
+	VPORQ    Z5, Z6, Z6
+	VMOVUPD  Z3, 192(SI)
+	VPTESTMQ Z6, Z6, K1
+	KMOVW    K1, AX
+	TESTL    AX, AX
+	SETNE    ret+40(FP)
+	VZEROUPPER
+	RET
+
+// func relaxAVX2(k int, index *int, value *float64, x *float64, dst *float64) bool
+// Requires: AVX
+TEXT ·relaxAVX2(SB), NOSPLIT, $0-41
+	MOVQ    k+0(FP), AX
+	MOVQ    index+8(FP), CX
+	MOVQ    value+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
+	VMOVUPD 64(SI), Y2
+	VMOVUPD 96(SI), Y3
+	VMOVUPD 128(SI), Y4
+	VMOVUPD 160(SI), Y5
+	VMOVUPD 192(SI), Y6
+	VMOVUPD 224(SI), Y7
+	XORQ    DI, DI
+
+rows:
+	CMPQ         DI, AX
+	JGE          end
+	MOVQ         (CX)(DI*8), R8
+	SHLQ         $0x08, R8
+	ADDQ         BX, R8
+	VBROADCASTSD (DX)(DI*8), Y8
+	VADDPD       (R8), Y8, Y9
+	VMINPD       Y9, Y0, Y0
+	VADDPD       32(R8), Y8, Y9
+	VMINPD       Y9, Y1, Y1
+	VADDPD       64(R8), Y8, Y9
+	VMINPD       Y9, Y2, Y2
+	VADDPD       96(R8), Y8, Y9
+	VMINPD       Y9, Y3, Y3
+	VADDPD       128(R8), Y8, Y9
+	VMINPD       Y9, Y4, Y4
+	VADDPD       160(R8), Y8, Y9
+	VMINPD       Y9, Y5, Y5
+	VADDPD       192(R8), Y8, Y9
+	VMINPD       Y9, Y6, Y6
+	VADDPD       224(R8), Y8, Y9
+	VMINPD       Y9, Y7, Y7
+	INCQ         DI
+	JMP          rows
+
+end:
+	VXORPS  Y10, Y10, Y10
+	VXORPD  (SI), Y0, Y9
+	VORPD   Y9, Y10, Y10
+	VMOVUPD Y0, (SI)
+	VXORPD  32(SI), Y1, Y9
+	VORPD   Y9, Y10, Y10
+	VMOVUPD Y1, 32(SI)
+	VXORPD  64(SI), Y2, Y9
+	VORPD   Y9, Y10, Y10
+	VMOVUPD Y2, 64(SI)
+	VXORPD  96(SI), Y3, Y9
+	VORPD   Y9, Y10, Y10
+	VMOVUPD Y3, 96(SI)
+	VXORPD  128(SI), Y4, Y9
+	VORPD   Y9, Y10, Y10
+	VMOVUPD Y4, 128(SI)
+	VXORPD  160(SI), Y5, Y9
+	VORPD   Y9, Y10, Y10
+	VMOVUPD Y5, 160(SI)
+	VXORPD  192(SI), Y6, Y9
+	VORPD   Y9, Y10, Y10
+	VMOVUPD Y6, 192(SI)
+	VXORPD  224(SI), Y7, Y9
+	VORPD   Y9, Y10, Y10
+	VMOVUPD Y7, 224(SI)
+	VPTEST  Y10, Y10
+	SETNE   ret+40(FP)
+	VZEROUPPER
+	RET
+
 // func extendAVX2(k int, a *float64, b *float64, c *float64)
 // Requires: AVX, FMA3
 TEXT ·extendAVX2(SB), NOSPLIT, $0-32

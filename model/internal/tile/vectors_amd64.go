@@ -27,6 +27,16 @@ func gather(dst []float64, index []int, value, x []float64, stride int) (done in
 	return done
 }
 
+func relax(dst []float64, index []int, value, x []float64) bool {
+	switch level {
+	case avx512:
+		return relaxAVX512(len(index), &index[0], &value[0], &x[0], &dst[0])
+	case avx2:
+		return relaxAVX2(len(index), &index[0], &value[0], &x[0], &dst[0])
+	}
+	return relaxPortable(dst, index, value, x)
+}
+
 func rankTwo(n int, a []float64, stride int, v, w, x, y []float64) {
 	switch level {
 	case avx512:

@@ -6,6 +6,10 @@ func exponentials(v []float64) { expPortable(v) }
 
 func gather([]float64, []int, []float64, []float64, int) (done int) { return 0 }
 
+func relax(dst []float64, index []int, value, x []float64) bool {
+	return relaxPortable(dst, index, value, x)
+}
+
 func rankTwo(n int, a []float64, stride int, v, w, x, y []float64) {
 	rankTwoPortable(n, a, stride, v, w, x, y)
 }

@@ -81,6 +81,7 @@ func main() {
 	rankTwos()
 	exponentials()
 	gathers()
+	relaxes()
 	extend(ymm)
 	row()
 	distances()
