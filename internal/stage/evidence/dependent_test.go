@@ -106,3 +106,56 @@ func TestSampling(t *testing.T) {
 		}
 	}
 }
+
+// TestWrongLabelsEndNoRun: where labels come in runs, up to three rows of other classes belong to the run, and four end
+// it where the first of them is. In a random order each change of the class begins a run.
+func TestWrongLabelsEndNoRun(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 4))
+	var s Sampling
+	begun, stray := 0, 0
+	for n := range 6000 {
+		class := n / 300 % orderClasses
+		isWrong := r.IntN(10) == 0
+		if isWrong {
+			class = (class + 1 + r.IntN(orderClasses-1)) % orderClasses
+		}
+		row := s.Add(fmt.Sprint(class))
+		if n < 300 { // few rows do not show that labels come in runs
+			continue
+		}
+		if row.NewRun {
+			begun++
+		}
+		if n%300 >= 10 && row.IsStray == isWrong {
+			stray++
+		}
+	}
+	if begun < 19 || begun > 25 || stray < 19*290*99/100 {
+		t.Errorf("%d of 19 runs, and %d of %d rows are stray if and only if their label is wrong", begun, stray, 19*290)
+	}
+	for _, others := range []int{3, 4} {
+		s := Sampling{All: 100, Repeats: 90, Last: "a", Run: "a", Count: 100, RunStart: 20, ByChance: 0.5,
+			Rows: map[string]float64{"a": 50, "b": 50}}
+		var row Row
+		for range others {
+			row = s.Add("b")
+		}
+		want := Row{Weight: row.Weight, RunStart: 20, IsStray: true}
+		if others == 4 {
+			want.RunStart, want.NewRun, want.IsStray = 100, true, false
+		}
+		if row != want {
+			t.Errorf("after %d rows of another class: %+v, want %+v", others, row, want)
+		}
+	}
+	var random Sampling
+	last := -1
+	for n := range 3000 {
+		class := r.IntN(orderClasses)
+		row := random.Add(fmt.Sprint(class))
+		if n > 100 && (row.NewRun != (class != last) || row.IsStray || row.RunStart != n) {
+			t.Fatalf("row %d of a random order: %+v", n, row)
+		}
+		last = class
+	}
+}

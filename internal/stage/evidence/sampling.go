@@ -10,9 +10,12 @@ import (
 type Sampling struct {
 	Rows map[string]float64 `json:"rows,omitempty"` // by class; older rows count less
 	All  float64            `json:"all"`
-	// Count is the number of rows; RunStart is what it was before the first row of the newest run.
-	Count    int `json:"count"`
-	RunStart int `json:"run_start"`
+	// Count is the number of rows; RunStart is what it was before the first row of the newest run, which is of class Run.
+	// Others is how many rows of other classes have come since the last row of Run.
+	Count    int    `json:"count"`
+	RunStart int    `json:"run_start"`
+	Run      string `json:"run"`
+	Others   int    `json:"others"`
 	// Repeats is how many rows have the class of the row before; ByChance is the share that would if the order of the
 	// rows were random.
 	Repeats  float64 `json:"repeats"`
@@ -28,6 +31,9 @@ const (
 	maxWeight = 10
 	// shareRows is the number of rows at which all counts are halved.
 	shareRows = 20_000
+	// maxOthers is the maximum number of consecutive rows of other classes within a run, if labels come in runs: their
+	// labels may be wrong.
+	maxOthers = 3
 )
 
 // Add counts a row of a class.
@@ -46,12 +52,21 @@ func (s *Sampling) Add(class string) Row {
 			}
 		}
 	}
-	r := Row{NewRun: class != s.Last || s.All == 0}
-	if r.NewRun {
-		s.RunStart = s.Count
-	} else {
+	if class == s.Last && s.All > 0 {
 		s.Repeats++
 	}
+	if s.Others++; class == s.Run {
+		s.Others = 0
+	}
+	most := 0
+	if s.HasRuns() {
+		most = maxOthers
+	}
+	r := Row{NewRun: s.All == 0 || s.Others > most}
+	if r.NewRun {
+		s.RunStart, s.Run, s.Others = s.Count-max(s.Others-1, 0), class, 0
+	}
+	r.IsStray = class != s.Run
 	r.RunStart = s.Count
 	if s.HasRuns() {
 		r.RunStart = s.RunStart

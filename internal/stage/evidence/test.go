@@ -60,7 +60,8 @@ type Row struct {
 	Effect float64 // the design effect of the stream; 0: 1
 	// RunStart is the number of rows before the first row of its run, or before the row if labels do not come in runs.
 	RunStart int
-	NewRun   bool // its class is not that of the row before, or there are no classes
+	NewRun   bool // it begins a run, or there are no classes
+	IsStray  bool // its class is not that of its run
 }
 
 // Add adds the outcome of an independent row, in [-1, 1]: the candidate's minus the other's.

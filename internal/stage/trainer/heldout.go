@@ -17,16 +17,17 @@ const (
 )
 
 // judgeHeldOut judges a candidate of the whole window by the rows that the window holds out, which neither it nor the
-// live model has seen. It is for streams whose labels come in runs: the newest rows are of few classes then, and say
-// little about a model. Here all classes are present and count alike, so that their order does not matter. The rows
-// judge each candidate once, and the odds that it needs are multiplied by the number of candidates that they have
-// judged against the live model.
+// live model has seen. Rows that are older than those of the live model may be of an earlier concept, of which the
+// candidate has learned; they do not judge. It is for streams whose labels come in runs: the newest rows are of few
+// classes then, and say little about a model. Here all classes are present and count alike, so that their order does
+// not matter. The rows judge each candidate once, and the odds that it needs are multiplied by the number of candidates
+// that they have judged against the live model.
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{} // that of the fit before, of the same suffix
 	if c.size != 0 || !t.plan.labelled() || !t.sampling.HasRuns() {
 		return
 	}
-	rows := heldOutRows(t.data)
+	rows := heldOutRows(t.data, t.liveRows.first)
 	if len(rows) == 0 {
 		return
 	}
@@ -85,9 +86,10 @@ func heldOutEffect(t *Trainer, rows []window.Row, differences []float64) float64
 	return effect
 }
 
-// heldOutRows returns the newest rows that are held out and have a reference, oldest first.
-func heldOutRows(d *dataset) (rows []window.Row) {
+// heldOutRows returns the newest rows from a position on that are held out and have a reference, oldest first.
+func heldOutRows(d *dataset, from window.Position) (rows []window.Row) {
 	start, _ := d.window.Bounds()
+	start = slices.MaxFunc([]window.Position{start, from}, window.Position.Compare)
 	d.window.All(func(r *window.Row) bool {
 		if r.IsUnseen() && r.Compare(start) >= 0 && d.references.CanJudge(r) {
 			rows = append(rows, *r)

@@ -40,7 +40,7 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.sampling.Repeats = l.sampling.All // labels come in runs
-	rows := heldOutRows(l.data)
+	rows := heldOutRows(l.data, window.Position{})
 	for i, k := range []struct{ candidate, live *model.Model }{{good, other}, {other, good}, {good, good}, {good, other}} {
 		c.Model, l.live = prequential.New(k.candidate), prequential.New(k.live)
 		if i == 3 {
@@ -107,7 +107,7 @@ func judged(t *testing.T, l *Trainer, c *candidate, rows []window.Row) (h policy
 // their stretches alone.
 func TestEffectOfHeldOutRows(t *testing.T) {
 	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
-	rows := heldOutRows(l.data)
+	rows := heldOutRows(l.data, window.Position{})
 	differences := make([]float64, len(rows))
 	for i := range differences {
 		differences[i] = float64(i/2%2*2 - 1)
@@ -126,5 +126,24 @@ func TestEffectOfHeldOutRows(t *testing.T) {
 	if got, want := heldOutEffect(l, rows, differences), clusters.Effect(); got != want || len(rows) == 0 ||
 		!(got < l.drift.Blocks.Effect()) {
 		t.Errorf("a design effect of %g for %d rows, want %g, below %g", got, len(rows), want, l.drift.Blocks.Effect())
+	}
+}
+
+// TestHeldOutRowsOfTheLiveModel: rows that are older than those of the live model judge no candidate. They may be of an
+// earlier concept, of which a candidate of the whole window has learned.
+func TestHeldOutRowsOfTheLiveModel(t *testing.T) {
+	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	l.fitCandidate(t.Context(), 0)
+	c := l.candidateOf(0)
+	if live() == nil || c == nil {
+		t.Fatalf("live is %v, the candidate %v", live(), c)
+	}
+	l.sampling.Repeats = l.sampling.All // labels come in runs
+	all := heldOutRows(l.data, window.Position{})
+	l.liveRows.first = all[len(all)/2].Position
+	judgeHeldOut(t.Context(), l, c)
+	if got, want := c.comparison.HeldOut.Rows, len(all)-len(all)/2; got != want || len(all) < 4 {
+		t.Errorf("%d of %d rows judge the candidate, want the newest %d", got, len(all), want)
 	}
 }

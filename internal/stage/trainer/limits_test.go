@@ -90,7 +90,7 @@ func TestHeldOutRowsAreBounded(t *testing.T) {
 			return true
 		})
 		var got []uint64
-		for _, r := range heldOutRows(d) {
+		for _, r := range heldOutRows(d, window.Position{}) {
 			got = append(got, r.Seq)
 		}
 		if want := unseen[max(len(unseen)-most, 0):]; len(want) < 100 || !slices.Equal(got, want) {

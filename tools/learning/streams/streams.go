@@ -146,6 +146,8 @@ var Dependent = slices.Concat(
 			Shape: far, Noise: 0.1, concept: after(base, base)},
 		{Name: "wrong30", Title: "Label noise", About: "three tenths", Rows: 16_000, Shape: far, Noise: 0.3,
 			concept: after(base, base)},
+		{Name: "wrong20runs", Title: "Label noise in runs", About: "classes in runs of 300 rows; a fifth of the labels " +
+			"name another class", Rows: 16_000, Shape: far, Noise: 0.2, order: order{run: 300}, concept: after(base, base)},
 		{Name: "poison", Title: "Poison", About: "labels shuffled from 10,000 rows on, for 20,000 rows", Rows: 40_000,
 			Shape: Usual, Poison: Event{0.25, 0.75}, concept: after(base, base)},
 		{Name: "poison-early", Title: "Early poison", About: "labels shuffled from 500 rows on, for 5,000 rows; runs of 30 " +
@@ -155,12 +157,10 @@ var Dependent = slices.Concat(
 	turning(5, 10, 20), hyperplanes(5, 10),
 	[]Stream{
 		{Name: "seasons", Title: "Seasons", About: "two concepts, 2,000 rows each in turn", Rows: 24_000, Shape: far,
-			concept: func(w *World, row, _ int) *Concept {
-				if row/2000%2 == 0 {
-					return w.Base
-				}
-				return w.Rotated
-			}},
+			concept: seasons(2000)},
+		{Name: "seasonsruns", Title: "Seasons in runs", About: "two concepts, 4,000 rows each in turn; labels in runs of " +
+			"100 rows", Rows: 24_000, Shape: far, order: order{run: 100},
+			concept: seasons(4000)},
 		{Name: "classes", Title: "New classes", About: "a new class every 1,000 rows, 20 in all", Rows: 24_000,
 			Shape:   Shape{Features: 48, Classes: 20, Separation: 2},
 			concept: func(w *World, row, _ int) *Concept { return w.first(1 + row/1000) }},
@@ -183,6 +183,16 @@ var Dependent = slices.Concat(
 		{Name: "missing", Title: "Missing features", About: "a tenth of the rows lack features; a rotation at half",
 			Rows: 16_000, Shape: far, Missing: 0.1, Events: half, concept: after(base, rotated)},
 	})
+
+// seasons has two concepts in turn, with this many rows each time.
+func seasons(length int) func(*World, int, int) *Concept {
+	return func(w *World, row, _ int) *Concept {
+		if row/length%2 == 0 {
+			return w.Base
+		}
+		return w.Rotated
+	}
+}
 
 // dependent is a stationary stream whose rows depend on each other.
 func dependent(name, title, about string, o order) Stream {

@@ -82,7 +82,7 @@ func TestLateLabels(t *testing.T) {
 // TestDependentStreams: where labels come in runs, or rows are copies, a stage ends near a fit on all rows, raises no
 // alarm, and restarts change nothing.
 func TestDependentStreams(t *testing.T) {
-	streams := map[string]float64{"runs1000": 0.05, "copies": 0.08}
+	streams := map[string]float64{"runs1000": 0.05, "copies": 0.08, "wrong20runs": 0.1}
 	if testsize.Soak() {
 		maps.Copy(streams, map[string]float64{"runs300": 0.05, "runs2000": 0.05, "markov30": 0.05, "markov100": 0.05})
 	}
