@@ -10,6 +10,20 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 )
 
+// TestFewestInAnEvaluation: the fewest dimensions are asked for where they are chosen, and given ones stay.
+func TestFewestInAnEvaluation(t *testing.T) {
+	err := Evaluate(context.Background(), fixture.Dataset(t, "iris"), Config{Methods: []string{"lda"},
+		Dims: []int{fit.AutoDim, 2}, Splits: 2, Fewest: true}, func(r Result) error {
+		if r.Error != "" || r.Dim == 2 && r.DimUsed != 2 {
+			t.Errorf("%+v", r)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAutoInAnEvaluation(t *testing.T) {
 	err := Evaluate(context.Background(), fixture.Dataset(t, "iris"),
 		Config{Methods: []string{fit.Auto}, Dims: []int{fit.AutoDim}, Splits: 2}, func(r Result) error {

@@ -162,7 +162,8 @@ func TestEvalResultJSON(t *testing.T) {
 			t.Errorf("no %s in %s", name, b)
 		}
 	}
-	if form["error"] != nil || form["accuracy_mean"] != 0.981 || len(form) != 11 {
+	if form["error"] != nil || form["accuracy_mean"] != 0.981 || len(form) != 11 ||
+		!strings.Contains(string(b), `"params":{"ridge":"auto"}`) {
 		t.Errorf("form is %s", b)
 	}
 	b, _ = json.Marshal(Result{Error: "no"})
