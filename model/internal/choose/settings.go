@@ -50,7 +50,11 @@ func (s Settings) Rank(ctx context.Context, p *frame.Rows, dims []int) (map[int]
 			if e.excluded {
 				continue
 			}
-			err := v.score(ctx, e, &preprocess.Fitted{Task: t, Rows: p}, f, train, test)
+			s := &preprocess.Fitted{Task: t, Rows: p}
+			linear, err := v.fit(ctx, e, s, f, train, test)
+			if err == nil {
+				err = v.scoreLinear(ctx, linear, s, f, train, test)
+			}
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}

@@ -100,6 +100,11 @@ func (v *validator) round(ctx context.Context, round int, candidates []*candidat
 		training := preprocess.NewTraining(rows, train)
 		var s *preprocess.Fitted // those of the candidate before
 		var spec preprocess.Spec
+		var linear []linearFit // of the candidates before that have the same preprocessing
+		score := func() error {
+			defer func() { linear = linear[:0] }()
+			return v.scoreLinear(ctx, linear, s, folds*round+f, train, test)
+		}
 		for i, e := range preprocess.BySpec(candidates, func(e *candidate) preprocess.Spec { return e.spec }) {
 			if v.progress != nil {
 				v.progress("auto", float64((folds*round+f)*len(candidates)+i)/float64(folds*v.rounds()*len(candidates)))
@@ -108,6 +113,9 @@ func (v *validator) round(ctx context.Context, round int, candidates []*candidat
 				continue
 			}
 			if s == nil || spec != e.spec {
+				if err := score(); err != nil {
+					return err
+				}
 				var err error
 				s, err = v.prepare(ctx, e, training)
 				if err != nil && e.spec.Nonlinear() && !v.single && ctx.Err() == nil {
@@ -123,7 +131,7 @@ func (v *validator) round(ctx context.Context, round int, candidates []*candidat
 			if s.Task.Columns == 0 {
 				continue // all candidates are equal here
 			}
-			err := v.score(ctx, e, s, folds*round+f, train, test)
+			fits, err := v.fit(ctx, e, s, folds*round+f, train, test)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -132,10 +140,22 @@ func (v *validator) round(ctx context.Context, round int, candidates []*candidat
 			}
 			if err != nil {
 				v.exclude(e, err)
+				continue
 			}
+			linear = append(linear, fits...)
+		}
+		if err := score(); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// linearFit is a fit of a candidate with a linear map, and the dimensions that it is scored at.
+type linearFit struct {
+	of   *candidate
+	dims []int
+	sol  *frame.Solution
 }
 
 func (v *validator) exclude(e *candidate, err error) {
@@ -163,40 +183,73 @@ func (v *validator) prepare(ctx context.Context, e *candidate, rows preprocess.T
 	return &preprocess.Fitted{Task: t, Rows: rows.All}, t.Load(ctx, rows.Fitted)
 }
 
-// score fits a candidate on the training rows of a fold and counts its correct test rows.
-func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitted, fold int, train,
+// fit fits a candidate on the training rows of a fold. It returns the fits that are linear maps, and counts the correct
+// test rows of the others.
+func (v *validator) fit(ctx context.Context, e *candidate, s *preprocess.Fitted, fold int, train,
+	test []int) (linear []linearFit, err error) {
+	defer fail.Catch(&err)
+	for _, d := range e.dims {
+		e.score[d].Scored += len(test)
+	}
+	nested := e.isNested()
+	for dims := e.dims; len(dims) > 0; {
+		last := len(dims) - 1
+		d, of := dims[last], dims[last:]
+		if dims = dims[:last]; nested {
+			dims, of = nil, e.dims
+		}
+		t := *s.Task
+		t.Method, t.Params, t.D, t.DefaultDim, t.Report = e.method, e.params, d, true, &model.Report{}
+		at := fitKey{cmp.Or(e.base, e), fold}
+		if k, ok := v.kept[at]; ok && e.base != nil {
+			frame.Reuse(&t, k)
+		}
+		bound, _ := e.method.MaxDim(&t)
+		t.D = min(d, bound)
+		frame.SettleRidge(ctx, &t)
+		sol := fail.Must(t.Solve(ctx))
+		v.keep(at, &t)
+		switch {
+		case sol.Mapping == nil:
+			linear = append(linear, linearFit{e, of, sol})
+		case nested:
+			v.countDims(ctx, e, fail.Must(t.OutputPair(ctx, sol, s.Rows, train, test)), of, train, test)
+		default: // for example views, which classify by themselves
+			e.score[d].Correct += float64(fail.Must(t.Score(ctx, sol, s.Rows, train, test)))
+		}
+	}
+	return linear, nil
+}
+
+// scoreLinear counts the correct test rows of fits in a fold. It reads the rows once for all.
+func (v *validator) scoreLinear(ctx context.Context, fits []linearFit, s *preprocess.Fitted, fold int, train,
 	test []int) (err error) {
 	defer fail.Catch(&err)
-	nested, into := e.isNested(), e.score
-	kept := map[int]*frame.OutputPair{}
-	if v.blends && e.isBlendable() {
-		e.outputs[fold] = kept
+	var sols []*frame.Solution
+	for _, fit := range fits {
+		sols = append(sols, fit.sol)
 	}
-	var y *frame.OutputPair
-	for _, d := range slices.Backward(e.dims) {
-		into[d].Scored += len(test)
-		if y == nil || !nested {
-			t := *s.Task
-			t.Method, t.Params, t.D, t.DefaultDim, t.Report = e.method, e.params, d, true, &model.Report{}
-			at := fitKey{cmp.Or(e.base, e), fold}
-			if k, ok := v.kept[at]; ok && e.base != nil {
-				frame.Reuse(&t, k)
+	if len(sols) == 0 {
+		return nil
+	}
+	for i, y := range s.Task.OutputPairs(ctx, sols, s.Rows, train, test) {
+		e, dims := fits[i].of, fits[i].dims
+		if v.blends && e.isBlendable() {
+			if e.outputs[fold] == nil {
+				e.outputs[fold] = map[int]*frame.OutputPair{}
 			}
-			bound, _ := e.method.MaxDim(&t)
-			t.D = min(d, bound)
-			frame.SettleRidge(ctx, &t)
-			sol := fail.Must(t.Solve(ctx))
-			v.keep(at, &t)
-			if sol.Mapping != nil && !nested { // for example views, which classify by themselves
-				into[d].Correct += float64(fail.Must(t.Score(ctx, sol, s.Rows, train, test)))
-				continue
-			}
-			y = fail.Must(t.OutputPair(ctx, sol, s.Rows, train, test))
-			kept[d] = y
+			e.outputs[fold][dims[len(dims)-1]] = y
 		}
-		v.count(ctx, e, y, d, train, test)
+		v.countDims(ctx, e, y, dims, train, test)
 	}
 	return nil
+}
+
+// countDims is count at some dimensions.
+func (v *validator) countDims(ctx context.Context, e *candidate, y *frame.OutputPair, dims, train, test []int) {
+	for _, d := range slices.Backward(dims) {
+		v.count(ctx, e, y, d, train, test)
+	}
 }
 
 // count counts the test rows that are correct in the d leading columns: those whose nearest training row has their

@@ -25,7 +25,7 @@ type OutputPair struct {
 func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, test []int) (_ *OutputPair, err error) {
 	defer fail.Catch(&err)
 	if sol.Mapping == nil {
-		return t.embedded(ctx, []*Solution{sol}, p, train, test)[0], nil
+		return t.OutputPairs(ctx, []*Solution{sol}, p, train, test)[0], nil
 	}
 	m := t.model(ctx, sol, nil, p.Classes)
 	ref := fail.Must(score.Outputs(ctx, m, p.dataOf(train)))
@@ -238,7 +238,7 @@ func (t *Task) scoreLinear(ctx context.Context, sols []*Solution, scores []Tally
 			linear, at = append(linear, sol), append(at, i)
 		}
 	}
-	out := t.embedded(ctx, linear, p, train, test)
+	out := t.OutputPairs(ctx, linear, p, train, test)
 	fail.Check(parallel.Each(ctx, len(at), func(k int) {
 		scores[at[k]].Correct = out[k].correct(ctx, p, train, test)
 	}))
@@ -250,7 +250,7 @@ func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []
 	if sol.Mapping != nil {
 		return score.Correct(ctx, t.model(ctx, sol, nil, p.Classes), p.dataOf(train), p.dataOf(test), 1)
 	}
-	return t.embedded(ctx, []*Solution{sol}, p, train, test)[0].correct(ctx, p, train, test), nil
+	return t.OutputPairs(ctx, []*Solution{sol}, p, train, test)[0].correct(ctx, p, train, test), nil
 }
 
 // correct counts the test rows whose nearest training row has their class.
@@ -265,8 +265,8 @@ func (o *OutputPair) correct(ctx context.Context, p *Rows, train, test []int) in
 	return correct
 }
 
-// embedded is OutputPair for linear maps.
-func (t *Task) embedded(ctx context.Context, sols []*Solution, p *Rows, train, test []int) []*OutputPair {
+// OutputPairs is OutputPair of linear maps, which reads the rows once for all.
+func (t *Task) OutputPairs(ctx context.Context, sols []*Solution, p *Rows, train, test []int) []*OutputPair {
 	ref := t.embed(ctx, sols, p, train)
 	query := t.embed(ctx, sols, p, test)
 	out := make([]*OutputPair, len(sols))
@@ -282,7 +282,8 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 	for _, sol := range sols {
 		wide += sol.Dim
 	}
-	w, y, from := make([]float64, p.M*wide), make([]float64, len(rows)*wide), 0
+	w, y, from := make([]float64, p.M*wide), Grown(&ScratchOf(t).large, len(rows)*wide), 0
+	clear(y)
 	for _, sol := range sols {
 		for j, a := range sol.signed(t) {
 			w[j/sol.Dim*wide+from+j%sol.Dim] = a / t.Units.Scale[j/sol.Dim]
@@ -293,9 +294,6 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 		Column: func(i int) []float64 { return p.X[rows[i]*p.M:][:p.M] }}
 	fail.Check(tile.Add(ctx, tile.Sum{C: y, Stride: wide, Alpha: 1, A: features,
 		B: tile.Dense(w, p.M, wide, wide)}))
-	if len(sols) == 1 {
-		return [][]float64{y}
-	}
 	out := make([][]float64, len(sols))
 	from = 0
 	for k, sol := range sols {
