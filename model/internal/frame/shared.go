@@ -7,6 +7,7 @@ import (
 
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/moments"
 )
 
 // shared is what fits of several methods on the same rows have in common.
@@ -22,6 +23,24 @@ type Scratch struct {
 	large   []float64 // of LocalScatters and Geodesics, one after the other
 	Squares []float64 // matrices of columns
 	samples []float64 // of the task that was loaded last
+	summary *moments.Summary
+	of      *Rows // that the summary is of
+}
+
+// summaryOf returns the moments of rows. Where fits share memory, rows that are loaded again, at another scale, are not
+// summed again.
+func (t *Task) summaryOf(p *Rows, sum func() *moments.Summary) *moments.Summary {
+	if t.shared == nil || t.Method.SecondByClass {
+		return sum()
+	}
+	s := t.shared.scratch
+	if s.of != p {
+		s.of, s.summary = p, sum()
+	}
+	out := *s.summary
+	out.Total = mat.NewSymDense(len(out.Mean), nil)
+	out.Total.CopySym(s.summary.Total) // a task scales it
+	return &out
 }
 
 // Share makes the fits of copies of a task share intermediate results, and memory with the fits of other tasks. Load
