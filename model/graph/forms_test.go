@@ -102,3 +102,41 @@ func TestViewsOfRows(t *testing.T) {
 		t.Errorf("the pencil is %g and %g, %v", n.At(0, 0), p.At(0, 0), err)
 	}
 }
+
+// groupedWeights are symmetric weights of a dense matrix that are 0 between groups.
+type groupedWeights struct {
+	*mat.SymDense
+	groups [][]int
+}
+
+func (w groupedWeights) Groups() [][]int { return w.groups }
+
+// TestGroupsHaveTheBitsOfAllWeights: the form of weights that are 0 between groups is that of all weights, for groups
+// of any size.
+func TestGroupsHaveTheBitsOfAllWeights(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	for _, n := range []int{1, 40, 256, 257, 700} {
+		x, w := normals(r, n, 30), mat.NewSymDense(n, nil)
+		groups, of := make([][]int, 5), make([]int, n)
+		for i := range n {
+			of[i] = min(r.IntN(8), 4)
+			if i > 500 {
+				of[i] = 2 // some groups have no row in the last block
+			}
+			groups[of[i]] = append(groups[of[i]], i)
+			for j := range i {
+				if of[j] == of[i] {
+					w.SetSym(i, j, r.Float64())
+				}
+			}
+		}
+		want, err := LaplacianForm(ctx, x, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := LaplacianForm(ctx, x, groupedWeights{w, groups})
+		if err != nil || !mat.Equal(got, want) {
+			t.Errorf("%d rows: the form of groups differs, %v", n, err)
+		}
+	}
+}

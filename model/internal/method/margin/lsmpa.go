@@ -3,6 +3,8 @@ package margin
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -52,7 +54,7 @@ func smpaParams() []frame.Param {
 func lsmpaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	t = t.Capped(smpaRows)
 	dissimilar, similar := smpaWeights(ctx, t)
-	n, d := fail.Must2(graph.FromDS(ctx, t.X, dissimilar, similar))
+	n, d := fail.Must2(graph.FromDS(ctx, t.X, dissimilar, withinClasses{similar}))
 	return &frame.Ratio{N: n, D: d}
 }
 
@@ -95,6 +97,18 @@ func (w *pairs) RowTo(dst []float64, i int) {
 	for j := range dst {
 		dst[j] = w.At(i, j)
 	}
+}
+
+// withinClasses is pairs whose weights between classes are 0.
+type withinClasses struct{ *pairs }
+
+// Groups makes it graph.Grouped.
+func (w withinClasses) Groups() [][]int {
+	rows := map[int][]int{}
+	for i, c := range w.y {
+		rows[c] = append(rows[c], i)
+	}
+	return slices.Collect(maps.Values(rows))
 }
 
 // nearness is the geodesics over the largest, n x n, so that they are in (0, 1] and a near pair is more similar than
