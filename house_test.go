@@ -85,7 +85,7 @@ var below = map[string][]string{
 		"model/internal/frame", "model/internal/mapping", "model/internal/linalg", "model/internal/tile"},
 	"model/internal/choose": {"model/internal/fail",
 		"model", "model/score", "model/internal/blend", "model/internal/preprocess",
-		"model/internal/method", "model/internal/frame"},
+		"model/internal/method", "model/internal/frame", "model/pencil"},
 	"model/fit": {"model/internal/fail",
 		"model", "model/moments", "model/pencil", "model/internal/choose", "model/internal/blend",
 		"model/internal/preprocess", "model/internal/method", "model/internal/frame", "model/internal/mapping",

@@ -406,7 +406,7 @@ func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
 			if few(t.Context(), white, c.end, d) == nil {
 				t.Errorf("%s, d=%d: the partial way is not taken", c.name, d)
 			}
-			want := finish(c.q, values, vectors, c.end, d, apply)
+			want := finish(t.Context(), c.q, values, vectors, c.end, d, apply)
 			got, err := Solve(t.Context(), c.n, c.q, c.end, d)
 			if err != nil {
 				t.Fatal(err)

@@ -75,7 +75,7 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	}
 	fail.Check(ctx.Err())
 	values, vectors := spectrum(s)
-	return finish(q, values, vectors, end, d, apply)
+	return finish(ctx, q, values, vectors, end, d, apply)
 }
 
 // farScale is the exponent of the largest entry of s, if that is so far from 1 that squares, reciprocals or small
@@ -134,7 +134,7 @@ func solveFew(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	if rank < d {
 		return nil
 	}
-	return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
+	return complete(ctx, q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
 }
 
 var rooms sync.Pool // of *[]float64, for matrices that a call needs and does not return
@@ -191,7 +191,7 @@ func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d in
 	if end == Max {
 		_, vectors = reversed(up, vectors)
 	}
-	return complete(q, values[:count+1], vectors, n, rank, largest, d, apply)
+	return complete(ctx, q, values[:count+1], vectors, n, rank, largest, d, apply)
 }
 
 // partRank is the rank that finish would count in the whole spectrum, 0 if only finish can find it.
@@ -264,12 +264,12 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 	values, w := spectrum(small)
 	vectors := mat.NewDense(q.rank, k, nil)
 	vectors.Mul(&left, w)
-	return finish(q, values, vectors, Max, d, apply), nil
+	return finish(ctx, q, values, vectors, Max, d, apply), nil
 }
 
 // finish selects the end, makes ties unique, returns to the given coordinates, fixes signs and checks the equation.
 // values are descending.
-func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
+func finish(ctx context.Context, q *Metric, values []float64, vectors *mat.Dense, end End, d int,
 	apply func(*mat.Dense) *mat.Dense) *Solution {
 	k := len(values)
 	largest := 0.0
@@ -288,13 +288,13 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
 	if d = cmp.Or(d, rank); d < 1 || d > rank {
 		panic(fail.With(&RankError{Asked: d, Max: rank}))
 	}
-	return complete(q, values, vectors, k, rank, largest, d, apply)
+	return complete(ctx, q, values, vectors, k, rank, largest, d, apply)
 }
 
 // complete is finish for the leading pairs of a problem of the given order, best first, including the whole ties of
 // the wanted ones.
-func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64, d int,
-	apply func(*mat.Dense) *mat.Dense) *Solution {
+func complete(ctx context.Context, q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64,
+	d int, apply func(*mat.Dense) *mat.Dense) *Solution {
 	sol := &Solution{Rank: rank}
 	sol.Ties = linalg.Ties(values, d, func(a, b float64) bool { return linalg.Tied(a, b, order, largest) })
 	for _, run := range sol.Ties {
@@ -305,7 +305,9 @@ func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, 
 	sol.Vectors = q.Unwhiten(vectors.Slice(0, q.rank, 0, d))
 	FixSigns(sol.Vectors)
 	fail.Check(finite(sol.Vectors))
-	sol.Residual = residual(q, sol, largest, apply)
+	if ctx.Value(noResidual{}) == nil {
+		sol.Residual = residual(q, sol, largest, apply)
+	}
 	return sol
 }
 
@@ -332,6 +334,14 @@ func LeastNorm(b *mat.Dense) (*mat.Dense, error) {
 	bb.SymOuterK(1, b.T())
 	_, r, err := eigen(&bb)
 	return r, err
+}
+
+type noResidual struct{}
+
+// WithoutResidual is a context in which Solve and SolveLow leave the residual 0, for fits of a cross-validation: it
+// takes two products with the matrices of the problem, and nothing reads it there.
+func WithoutResidual(ctx context.Context) context.Context {
+	return context.WithValue(ctx, noResidual{}, true)
 }
 
 func residual(q *Metric, s *Solution, largest float64, apply func(*mat.Dense) *mat.Dense) float64 {

@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/method"
 	"github.com/embedd/embedd/model/internal/preprocess"
+	"github.com/embedd/embedd/model/pencil"
 )
 
 // selection is the candidates of one choice.
@@ -155,6 +156,7 @@ func (s *selection) rank(ctx context.Context) ([]model.Score, error) {
 		return nil, nil
 	}
 	s.keepRows(pick)
+	ctx = pencil.WithoutResidual(ctx)
 	if err := s.v.run(ctx, s.candidates); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/moments"
+	"github.com/embedd/embedd/model/pencil"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -79,6 +80,7 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 	if rows.IsStored() {
 		rows, pick = rows.Subset(pick), linalg.Range(len(pick))
 	}
+	ctx = pencil.WithoutResidual(ctx)
 	folds := make([]*fold, 3)
 	for f := range folds {
 		folds[f] = t.newFold(rows, count)

@@ -119,7 +119,9 @@ func nearness(ctx context.Context, t *frame.Task) []float64 {
 	largest := 0.0
 	for i := range n {
 		for _, v := range g[i*n+i+1 : (i+1)*n] {
-			largest = max(largest, v)
+			if v > largest { // faster than max, which treats NaN
+				largest = v
+			}
 		}
 	}
 	if largest == 0 {
@@ -131,7 +133,11 @@ func nearness(ctx context.Context, t *frame.Task) []float64 {
 		to := min(from+together, n)
 		for i := range to {
 			for j := max(i+1, from); j < to; j++ {
-				v := max(g[i*n+j], least) / largest
+				v := g[i*n+j]
+				if v < least {
+					v = least
+				}
+				v /= largest
 				g[i*n+j], g[j*n+i] = v, v
 			}
 		}
