@@ -62,7 +62,7 @@ func (t *Task) loadStatistics(ctx context.Context, p *Rows) {
 		}
 		return p.X[from*p.M : to*p.M]
 	}
-	t.Summarise(ctx, t.summaryOf(p, func() *moments.Summary {
+	t.Summarise(ctx, summaryOf(t, p, func() *moments.Summary {
 		return gather(ctx, p.N, p.M, p.Y, t.Method.SecondByClass, block)
 	}), p, float64(p.N))
 	t.Columns = fail.Must(pencil.Rank(ctx, t.Basis.Total))

@@ -29,7 +29,7 @@ type Scratch struct {
 
 // summaryOf returns the moments of rows. Where fits share memory, rows that are loaded again, at another scale, are not
 // summed again.
-func (t *Task) summaryOf(p *Rows, sum func() *moments.Summary) *moments.Summary {
+func summaryOf(t *Task, p *Rows, sum func() *moments.Summary) *moments.Summary {
 	if t.shared == nil || t.Method.SecondByClass {
 		return sum()
 	}
