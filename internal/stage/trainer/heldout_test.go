@@ -147,3 +147,23 @@ func TestHeldOutRowsOfTheLiveModel(t *testing.T) {
 		t.Errorf("%d of %d rows judge the candidate, want the newest %d", got, len(all), want)
 	}
 }
+
+// TestStrayLabelsAreNoDrift: where labels come in runs, the drift detector leaves out a row of another class than its
+// run.
+func TestStrayLabelsAreNoDrift(t *testing.T) {
+	l, live := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	if live() == nil {
+		t.Fatal("no model is live")
+	}
+	for label, values := range map[string]int{"in": 1, "out": 0} {
+		l.drift = evidence.DriftDetector{}
+		l.sampling.Repeats, l.sampling.Run, l.sampling.Others = l.sampling.All, "in", 0
+		row := window.Row{Position: window.Position{Seq: 1000}, MessageRows: 20, Time: 16e9, Label: label,
+			X: []float64{1, 1}}
+		l.score(t.Context(), []window.Row{row})
+		if got := len(l.drift.Rows[0][0]); got != values {
+			t.Errorf("a row of %q in a run of \"in\" has %d values, want %d", label, got, values)
+		}
+	}
+}
