@@ -223,10 +223,10 @@ func TestInsertedRowsChangeTheirBlock(t *testing.T) {
 		{0, 1, 1, true}, {0, 15, 1, true}, {0, 99, 1, true},
 		{math.MaxUint64, 1, 2, false}, {math.MaxUint64, 15, 2, true}, {math.MaxUint64, 99, 2, false},
 	} {
-		b := &block{rows: []*Row{row(10), row(20)}, limits: &limits{}, sum: &rowSums{}}
+		b := &block{rows: []*Row{row(10), row(20)}, limits: &limits{}, isSummed: true}
 		l := blockList{border: c.border, blocks: []*block{b}}
 		l.insert(row(c.seq))
-		if got := b.limits == nil && b.sum == nil; got != c.isChanged || len(l.blocks) != c.blocks || l.rows != 1 {
+		if got := b.limits == nil && !b.isSummed; got != c.isChanged || len(l.blocks) != c.blocks || l.rows != 1 {
 			t.Errorf("row %d, border %d: %d blocks, changed %v", c.seq, c.border, len(l.blocks), got)
 		}
 	}
