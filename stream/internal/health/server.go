@@ -115,9 +115,10 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 	}
 }
 
-// pause is how long to wait before the next look at the server. There is none for half of the timeout after an answer.
+// pause is how long to wait before the next look at the server. There is none for half of the timeout after an answer,
+// unless a reason is reported, which may be gone with that answer.
 func (c *ServerMonitor) pause() time.Duration {
-	if c.partitioned.Load() != nil {
+	if c.partitioned.Load() != nil || c.reason != "" {
 		return c.Timeout / 16
 	}
 	rest := c.Timeout/2 - time.Since(time.Unix(0, c.answered.Load()))

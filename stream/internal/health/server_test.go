@@ -66,3 +66,31 @@ func TestSilentServerAfterAClockStep(t *testing.T) {
 	s.Stop()
 	natstest.Await(t, "the silence is reported", func() bool { return conditions.Reason(Server) != "" })
 }
+
+// TestPauseOfTheMonitor: after an answer the monitor waits for half of the timeout. While it reports a reason it looks
+// again soon, also right after an answer.
+func TestPauseOfTheMonitor(t *testing.T) {
+	t.Parallel()
+	const timeout = 16 * time.Hour
+	reason := "partitioned"
+	for name, c := range map[string]struct {
+		answered    time.Duration // how long ago
+		reason      string
+		partitioned *string
+		want        time.Duration
+	}{
+		"answered":          {0, "", nil, 8 * time.Hour},
+		"an hour ago":       {time.Hour, "", nil, 7 * time.Hour},
+		"long ago":          {20 * time.Hour, "", nil, time.Hour},
+		"a clock set back":  {-20 * time.Hour, "", nil, 8 * time.Hour},
+		"answered again":    {0, reason, nil, time.Hour},
+		"partitioned since": {0, "", &reason, time.Hour},
+	} {
+		m := ServerMonitor{Timeout: timeout, reason: c.reason}
+		m.partitioned.Store(c.partitioned)
+		m.answered.Store(time.Now().Add(-c.answered).UnixNano())
+		if got := m.pause(); (got - c.want).Abs() > time.Minute {
+			t.Errorf("%s: a pause of %v, want %v", name, got, c.want)
+		}
+	}
+}
