@@ -122,7 +122,9 @@ func selectRank(v []float64, rank int) {
 		pivot := max(min(a, b), min(max(a, b), c))
 		n := partition(v, pivot)
 		if n == 0 { // nothing is less than the pivot
-			n = partition(v, math.Nextafter(pivot, math.Inf(1)))
+			if n = partition(v, math.Nextafter(pivot, math.Inf(1))); rank < n {
+				return // the values up to the rank and beyond are equal
+			}
 		}
 		if rank < n {
 			v = v[:n]
