@@ -107,8 +107,9 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestWrongLabelsEndNoRun: where labels come in runs, up to three rows of other classes belong to the run, and four end
-// it where the first of them is. In a random order each change of the class begins a run.
+// TestWrongLabelsEndNoRun: where labels come in runs, up to three rows of other classes belong to the run. Four end it
+// where the first of them is, and three of one class in a row where they begin. In a random order each change of the
+// class begins a run.
 func TestWrongLabelsEndNoRun(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
 	var s Sampling
@@ -133,19 +134,23 @@ func TestWrongLabelsEndNoRun(t *testing.T) {
 	if begun < 19 || begun > 25 || stray < 19*290*99/100 {
 		t.Errorf("%d of 19 runs, and %d of %d rows are stray if and only if their label is wrong", begun, stray, 19*290)
 	}
-	for _, others := range []int{3, 4} {
+	for others, want := range map[string]Row{
+		"bcb":  {RunStart: 20, IsStray: true},
+		"bcbc": {RunStart: 100, NewRun: true},
+		"bb":   {RunStart: 20},
+		"bbb":  {RunStart: 100, NewRun: true},
+		"bbcb": {RunStart: 100, NewRun: true},
+		"bccc": {RunStart: 101, NewRun: true},
+		"bcba": {RunStart: 20},
+	} {
 		s := Sampling{All: 100, Repeats: 90, Last: "a", Run: "a", Count: 100, RunStart: 20, ByChance: 0.5,
-			Rows: map[string]float64{"a": 50, "b": 50}}
+			Rows: map[string]float64{"a": 50, "b": 25, "c": 25}}
 		var row Row
-		for range others {
-			row = s.Add("b")
+		for _, class := range others {
+			row = s.Add(string(class))
 		}
-		want := Row{Weight: row.Weight, RunStart: 20, IsStray: true}
-		if others == 4 {
-			want.RunStart, want.NewRun, want.IsStray = 100, true, false
-		}
-		if row != want {
-			t.Errorf("after %d rows of another class: %+v, want %+v", others, row, want)
+		if row.Weight = 0; row != want {
+			t.Errorf("after rows of %s in a run of a: %+v, want %+v", others, row, want)
 		}
 	}
 	var random Sampling
@@ -157,5 +162,43 @@ func TestWrongLabelsEndNoRun(t *testing.T) {
 			t.Fatalf("row %d of a random order: %+v", n, row)
 		}
 		last = class
+	}
+}
+
+// TestShortRuns: where runs have two to four rows, no run lasts long, and only the first row of a run may be stray, also
+// of a rare class: the drift detector watches all classes.
+func TestShortRuns(t *testing.T) {
+	for name, k := range map[string]struct {
+		classOf func(n int) int
+		length  int
+	}{
+		"2 rows, 8 classes": {func(n int) int { return n / 2 % 8 }, 2},
+		"3 rows, 2 classes": {func(n int) int { return n / 3 % 2 }, 3},
+		"3 rows, 8 classes": {func(n int) int { return n / 3 % 8 }, 3},
+		"4 rows, 2 classes": {func(n int) int { return n / 4 % 2 }, 4},
+		"a rare class": {func(n int) int {
+			if n%300 >= 297 {
+				return 9
+			}
+			return n / 300 % 5
+		}, 3},
+	} {
+		var s Sampling
+		rows, watched := map[int]int{}, map[int]int{}
+		for n := range 6000 {
+			row, class := s.Add(fmt.Sprint(k.classOf(n))), k.classOf(n)
+			rows[class]++
+			if !row.IsStray {
+				watched[class]++
+			}
+			if begin := n - row.RunStart; n >= 300 && begin >= 300 {
+				t.Fatalf("%s: at row %d the run began %d rows before", name, n, begin)
+			}
+		}
+		for class, n := range rows {
+			if !s.HasRuns() || watched[class]*k.length < n*(k.length-1)*95/100 {
+				t.Errorf("%s: %d of %d rows of class %d are not stray", name, watched[class], n, class)
+			}
+		}
 	}
 }

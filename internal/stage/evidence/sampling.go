@@ -11,11 +11,13 @@ type Sampling struct {
 	Rows map[string]float64 `json:"rows,omitempty"` // by class; older rows count less
 	All  float64            `json:"all"`
 	// Count is the number of rows; RunStart is what it was before the first row of the newest run, which is of class Run.
-	// Others is how many rows of other classes have come since the last row of Run.
+	// Others is how many rows of other classes have come since the last row of Run. Same is how many rows of class Last
+	// have come in a row.
 	Count    int    `json:"count"`
 	RunStart int    `json:"run_start"`
 	Run      string `json:"run"`
 	Others   int    `json:"others"`
+	Same     int    `json:"same"`
 	// Repeats is how many rows have the class of the row before; ByChance is the share that would if the order of the
 	// rows were random.
 	Repeats  float64 `json:"repeats"`
@@ -32,7 +34,7 @@ const (
 	// shareRows is the number of rows at which all counts are halved.
 	shareRows = 20_000
 	// maxOthers is the maximum number of consecutive rows of other classes within a run, if labels come in runs: their
-	// labels may be wrong.
+	// labels may be wrong. As many consecutive rows of one other class end the run.
 	maxOthers = 3
 )
 
@@ -55,6 +57,9 @@ func (s *Sampling) Add(class string) Row {
 	if class == s.Last && s.All > 0 {
 		s.Repeats++
 	}
+	if s.Same++; class != s.Last {
+		s.Same = 1
+	}
 	if s.Others++; class == s.Run {
 		s.Others = 0
 	}
@@ -62,11 +67,16 @@ func (s *Sampling) Add(class string) Row {
 	if s.HasRuns() {
 		most = maxOthers
 	}
-	r := Row{NewRun: s.All == 0 || s.Others > most}
+	isGroup := class != s.Run && s.Same >= most // wrong labels in a row are seldom all of one class
+	r := Row{NewRun: s.All == 0 || s.Others > most || isGroup}
 	if r.NewRun {
-		s.RunStart, s.Run, s.Others = s.Count-max(s.Others-1, 0), class, 0
+		rows := s.Others
+		if isGroup {
+			rows = s.Same
+		}
+		s.RunStart, s.Run, s.Others = s.Count-max(rows-1, 0), class, 0
 	}
-	r.IsStray = class != s.Run
+	r.IsStray = class != s.Run && s.Same == 1
 	r.RunStart = s.Count
 	if s.HasRuns() {
 		r.RunStart = s.RunStart

@@ -61,7 +61,7 @@ type Row struct {
 	// RunStart is the number of rows before the first row of its run, or before the row if labels do not come in runs.
 	RunStart int
 	NewRun   bool // it begins a run, or there are no classes
-	IsStray  bool // its class is not that of its run
+	IsStray  bool // its class is neither that of its run nor that of the row before
 }
 
 // Add adds the outcome of an independent row, in [-1, 1]: the candidate's minus the other's.

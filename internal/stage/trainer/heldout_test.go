@@ -158,7 +158,7 @@ func TestStrayLabelsAreNoDrift(t *testing.T) {
 	}
 	for label, values := range map[string]int{"in": 1, "out": 0} {
 		l.drift = evidence.DriftDetector{}
-		l.sampling.Repeats, l.sampling.Run, l.sampling.Others = l.sampling.All, "in", 0
+		l.sampling.Repeats, l.sampling.Last, l.sampling.Run, l.sampling.Others = l.sampling.All, "in", "in", 0
 		row := window.Row{Position: window.Position{Seq: 1000}, MessageRows: 20, Time: 16e9, Label: label,
 			X: []float64{1, 1}}
 		l.score(t.Context(), []window.Row{row})
