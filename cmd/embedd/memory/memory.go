@@ -166,7 +166,8 @@ func containerMemory() int64 {
 	return math.MaxInt64
 }
 
-// followedMemory is containerMemory, read once in ten seconds: an idle process would use much of its time for that.
+// followedMemory is containerMemory, read at most every ten seconds: read each second, it would be much of the work of
+// an idle process.
 var followedMemory = seldom(10*time.Second, containerMemory)
 
 // seldom returns a function that returns what read returned at most maxAge ago.

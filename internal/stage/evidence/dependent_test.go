@@ -165,8 +165,8 @@ func TestWrongLabelsEndNoRun(t *testing.T) {
 	}
 }
 
-// TestShortRuns: where runs have two to four rows, no run lasts long, and only the first row of a run may be stray, also
-// of a rare class: the drift detector watches all classes.
+// TestShortRuns: where runs have two to four rows, no run lasts long, and only the first row of a run may be stray,
+// also of a rare class: the drift detector watches all classes.
 func TestShortRuns(t *testing.T) {
 	for name, k := range map[string]struct {
 		classOf func(n int) int

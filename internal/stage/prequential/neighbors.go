@@ -16,13 +16,13 @@ type neighbors struct {
 const (
 	// pauseDistances is the number of distances after which learning may pause.
 	pauseDistances = 1 << 13
-	// ballSlack is the part of a distance by which rounding errors of up to a million outputs move it at most.
+	// ballSlack is the largest relative rounding error of a distance between rows of up to a million outputs.
 	ballSlack = 1e-9
 )
 
 // outside returns, for each row of y, the indices of its n nearest outputs outside a span, nearest first; ties go to
-// the lower index. If there are fewer than n, it returns all of them. The next call overwrites the result. The class
-// with the nearest mean comes first. Classes whose outputs are all farther than the nearest ones found are skipped.
+// the lower index. If there are fewer than n, it returns all of them. The next call overwrites the result. It searches
+// the class with the nearest mean first, and skips classes whose outputs are all farther than those found.
 func (f *neighbors) outside(ctx context.Context, k *outputs, near span, y []float64, n int) ([]int, error) {
 	d, all := k.dim, len(k.class)
 	n = min(n, all-(near.to-near.from))

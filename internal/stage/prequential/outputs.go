@@ -169,7 +169,7 @@ func (v *Model) ReuseMemory(old *Model) {
 	old.known = outputs{}
 }
 
-// setSums sums the outputs of each class, and finds the ball around their mean.
+// setSums computes the sum, the mean and the radius of the outputs of each class.
 func (k *outputs) setSums(d int) {
 	k.dim = d
 	k.count = slices.Grow(k.count[:0], len(k.labels))[:len(k.labels)]

@@ -17,11 +17,11 @@ const (
 )
 
 // judgeHeldOut judges a candidate of the whole window by the rows that the window holds out, which neither it nor the
-// live model has seen. Rows that are older than those of the live model may be of an earlier concept, of which the
-// candidate has learned; they do not judge. It is for streams whose labels come in runs: the newest rows are of few
-// classes then, and say little about a model. Here all classes are present and count alike, so that their order does
-// not matter. The rows judge each candidate once, and the odds that it needs are multiplied by the number of candidates
-// that they have judged against the live model.
+// live model has seen. Rows older than those of the live model do not judge: they may be of an earlier concept, which
+// the candidate has learned. It is for streams whose labels come in runs: the newest rows are of few classes then, and
+// say little about a model. Here all classes are present and count alike, so that their order does not matter. The rows
+// judge each candidate once, and the odds that it needs are multiplied by the number of candidates that they have
+// judged against the live model.
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{} // that of the fit before, of the same suffix
 	if c.size != 0 || !t.plan.labelled() || !t.sampling.HasRuns() {

@@ -146,7 +146,7 @@ func (s *summer) newSet() *moments.Set {
 	return moments.New(s.columns(), false)
 }
 
-// reuse keeps the memory of sums that are no longer used, for one fit.
+// reuse keeps the memory of sums that are no longer used, for later sums.
 func (s *summer) reuse(sums *rowSums) {
 	if sums != nil && len(s.unused) < 8 {
 		s.unused = append(s.unused, sums.Set)

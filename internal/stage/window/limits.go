@@ -123,7 +123,7 @@ func selectRank(v []float64, rank int) {
 		n := partition(v, pivot)
 		if n == 0 { // nothing is less than the pivot
 			if n = partition(v, math.Nextafter(pivot, math.Inf(1))); rank < n {
-				return // the values up to the rank and beyond are equal
+				return // the value of the rank equals the pivot
 			}
 		}
 		if rank < n {

@@ -96,7 +96,7 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 		}
 		bytes := c.Received()
 		if pause > c.Timeout/16 {
-			received.bytes = bytes // so many in a longer time are no flow
+			received.bytes = bytes // what arrived in a longer time does not count as flow
 		}
 		received.observe(bytes)
 		heard := time.Unix(0, c.answered.Load())
