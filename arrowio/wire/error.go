@@ -71,7 +71,8 @@ func (e *Error) Error() string {
 // Unwrap returns the code.
 func (e *Error) Unwrap() error { return e.Code }
 
-// Clip makes a name from a message fit for a header or a log line: its first 64 bytes, UTF-8, without control characters.
+// Clip makes a name from a message fit for a header or a log line: its first 64 bytes, UTF-8, without control
+// characters.
 func Clip(s string) string {
 	const most = 64 // bytes of a text in an error
 	if len(s) > most {
