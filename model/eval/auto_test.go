@@ -10,17 +10,26 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 )
 
-// TestFewestInAnEvaluation: the fewest dimensions are asked for where they are chosen, and given ones stay.
+// TestFewestInAnEvaluation: where dimensions are chosen, Fewest makes them fewer; given ones stay.
 func TestFewestInAnEvaluation(t *testing.T) {
-	err := Evaluate(context.Background(), fixture.Dataset(t, "iris"), Config{Methods: []string{"lda"},
-		Dims: []int{fit.AutoDim, 2}, Splits: 2, Fewest: true}, func(r Result) error {
-		if r.Error != "" || r.Dim == 2 && r.DimUsed != 2 {
-			t.Errorf("%+v", r)
+	used := map[bool]int{}
+	for _, fewest := range []bool{false, true} {
+		err := Evaluate(context.Background(), fixture.Dataset(t, "wdbc"), Config{Methods: []string{fit.Auto},
+			Dims: []int{fit.AutoDim, 2}, Splits: 1, TrainPerClass: 6, Fewest: fewest}, func(r Result) error {
+			if r.Error != "" || r.Dim == 2 && r.DimUsed != 2 {
+				t.Errorf("%+v", r)
+			}
+			if r.Dim == fit.AutoDim {
+				used[fewest] = r.DimUsed
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	if used[true] >= used[false] {
+		t.Errorf("%d dimensions with Fewest, %d without", used[true], used[false])
 	}
 }
 

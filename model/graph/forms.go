@@ -159,14 +159,15 @@ func denseProduct(ctx context.Context, w mat.Matrix, x *mat.Dense, room *[]float
 		}}, B: tile.Rows(x)})
 }
 
-// Grouped is weights that are 0 between rows of different groups. Each row is in one group. The rows of a group ascend.
+// Grouped is weights that are 0 between rows of different groups. Each row is in one group. Groups lists the rows of
+// each, ascending.
 type Grouped interface {
 	mat.Matrix
 	Groups() [][]int
 }
 
-// groupedProduct sets out to w x. It has the bits of the product with all weights: those that are 0 would add nothing
-// to the sum over a block of rows.
+// groupedProduct sets out to w x. The bits are those of the product with all weights, since weights of 0 add nothing to
+// a sum.
 func groupedProduct(ctx context.Context, w Grouped, x, out *mat.Dense, read func(row []float64, i int)) error {
 	groups := w.Groups()
 	_, m := x.Dims()

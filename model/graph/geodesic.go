@@ -55,7 +55,7 @@ func GeodesicsIn(ctx context.Context, lengths *Matrix, room []float64) (*mat.Sym
 	}).Run(ctx, parallel.Workers(ctx), n, tile.RelaxWidth)
 }
 
-// breadthFirst is the rows of a connected graph in the order of a breadth-first search from the first.
+// breadthFirst returns the rows of a connected graph in the order of a breadth-first search from row 0.
 func (a *Matrix) breadthFirst() []int {
 	order, seen := make([]int, 1, a.rows), make([]bool, a.rows)
 	seen[0] = true
@@ -71,17 +71,17 @@ func (a *Matrix) breadthFirst() []int {
 	return order
 }
 
-// paths is the shortest paths in a graph from a few rows, side by side, by the algorithm of Bellman and Ford. The
-// length of a path is summed from its start, and the smallest is the same in any order.
+// paths computes the lengths of shortest paths from several rows at once, by the algorithm of Bellman and Ford. The
+// length of a path is summed from its start, so the smallest one does not depend on the order of updates.
 type paths struct {
 	lengths       *Matrix
-	dist          []float64 // from each of the first rows to row 0, then to row 1, ...
-	waiting, next []int     // rows with an edge to one that has become nearer
+	dist          []float64 // from each source to row 0, then to row 1, ...
+	waiting, next []int     // rows to update: a neighbour has become nearer
 	isWaiting     []bool
 }
 
-// find sets dist to the lengths of the paths from up to tile.RelaxWidth rows. It takes fewest steps if these are near
-// each other.
+// find sets dist to the lengths of the paths from up to tile.RelaxWidth sources. It is fastest if these are near each
+// other.
 func (s *paths) find(sources []int) {
 	for k := range s.dist {
 		s.dist[k] = math.Inf(1)
@@ -102,7 +102,7 @@ func (s *paths) find(sources []int) {
 	}
 }
 
-// touch lets the rows wait that have an edge to row i.
+// touch adds the neighbours of row i to the rows to update.
 func (s *paths) touch(i int) {
 	index, _ := s.lengths.Row(i)
 	for _, j := range index {

@@ -338,8 +338,8 @@ func LeastNorm(b *mat.Dense) (*mat.Dense, error) {
 
 type noResidual struct{}
 
-// WithoutResidual is a context in which Solve and SolveLow leave the residual 0, for fits of a cross-validation: it
-// takes two products with the matrices of the problem, and nothing reads it there.
+// WithoutResidual is a context in which Solve and SolveLow leave the residual 0. It is for cross-validation, which does
+// not read the residual: computing it takes two products with the matrices of the problem.
 func WithoutResidual(ctx context.Context) context.Context {
 	return context.WithValue(ctx, noResidual{}, true)
 }

@@ -34,13 +34,13 @@ const (
 	TypeInt8      = "int8"
 )
 
-// numbers are the types in Arrow.
+// numbers has the Arrow type of each type of features.
 var numbers = map[string]arrow.FixedWidthDataType{
 	TypeFloat32: &arrow.Float32Type{}, TypeFloat64: &arrow.Float64Type{}, TypeFloat16: &arrow.Float16Type{},
 	TypeInt16: &arrow.Int16Type{}, TypeInt8: &arrow.Int8Type{},
 }
 
-// narrow are the formats of those of one or two bytes.
+// narrow has the format of each type of one or two bytes.
 var narrow = map[string]model.RawFormat{
 	TypeFloat16: model.RawFloat16, TypeInt16: model.RawInt16, TypeInt8: model.RawInt8,
 }
@@ -287,7 +287,7 @@ func (s Shape) column(j int) string {
 	return "x" + strconv.Itoa(j)
 }
 
-// message is an id column and the features, which are given by row.
+// message returns a record of an id column and the features. x has the features of each row.
 func (s Shape) message(x []float64) (arrow.Record, error) {
 	number := numbers[s.Type]
 	id := "id"
@@ -317,7 +317,7 @@ func (s Shape) message(x []float64) (arrow.Record, error) {
 			} else {
 				to = build.Field(1 + j)
 			}
-			// every builder takes text, which is exact
+			// every builder parses text
 			if err := to.AppendValueFromString(strconv.FormatFloat(v, 'f', -1, 64)); err != nil {
 				return nil, err
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/tools/learning/trial"
 )
 
-// equalRows are the rows of a run with equal models, of streams that have as many.
+// equalRows is the number of rows of a run with equal models, except on short streams and those with few labels.
 const equalRows = 30_000
 
 const equalHeader = `

@@ -187,7 +187,7 @@ func writeChoice(out *bytes.Buffer, all []*autoResult) {
 	writeJudged(out, "mean", all)
 }
 
-// writeMeans writes a row of means over data sets, and returns those of the differences from alone.
+// writeMeans writes a row of means over data sets. It returns the mean differences of the other ways from alone.
 func writeMeans(out *bytes.Buffer, which string, sets []*autoResult) (auto, nonlinear float64) {
 	of := func(way string) float64 { return meanOf(sets, way+"1-NN") }
 	auto, nonlinear = of("auto")-of("alone"), of("nonlinear")-of("alone")
@@ -196,7 +196,7 @@ func writeMeans(out *bytes.Buffer, which string, sets []*autoResult) (auto, nonl
 	return auto, nonlinear
 }
 
-// writeJudged writes a row of the other scores.
+// writeJudged writes a row with the mean scores of the other judges.
 func writeJudged(out *bytes.Buffer, name string, sets []*autoResult) {
 	fmt.Fprintf(out, "| %s |", name)
 	for _, way := range ways {
@@ -207,7 +207,7 @@ func writeJudged(out *bytes.Buffer, name string, sets []*autoResult) {
 	fmt.Fprintln(out)
 }
 
-// meanOf is the mean over data sets of the scores of a way and a judge.
+// meanOf is the mean score over data sets. what is the name of a way followed by that of a judge.
 func meanOf(sets []*autoResult, what string) float64 {
 	sum := 0.0
 	for _, c := range sets {

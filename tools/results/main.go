@@ -25,8 +25,7 @@ import (
 	"strings"
 )
 
-// section is an experiment. run writes the tables of its section of the
-// page, with an empty line between two.
+// section is an experiment, and its section of the page. run writes the tables, with an empty line between two.
 type section struct {
 	name  string
 	title string

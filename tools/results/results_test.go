@@ -145,7 +145,8 @@ func TestExplained(t *testing.T) {
 
 // A table replaces the one with its header, in its section; text and other tables are unchanged.
 func TestWithTables(t *testing.T) {
-	page := "# Page\n\n## A\n\n| a |\n|---|\n| 0 |\n\n## B\n\nText.\n\n| b |\n|---|\n| paper |\n\n| a |\n|---|\n| 1 |\n" +
+	page := "# Page\n\n## A\n\n| a |\n|---|\n| 0 |\n\n## B\n\nText.\n\n| a | b |\n|---|---|\n| paper | 0 |\n\n" +
+		"| a |\n|---|\n| 1 |\n" +
 		"\n| a |\n|---|\n| 2 |\n\nMore.\n"
 	want := strings.Replace(strings.Replace(page, "| 1 |", "| 3 |", 1), "| 2 |", "| 4 |", 1)
 	tables := "\n| a |\n|---|\n| 3 |\n\n| a |\n|---|\n| 4 |\n"

@@ -89,7 +89,8 @@ func uci(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	return b.save("uci.png", 2, panels...)
 }
 
-// claim is the first method, and at how many of the d that both have it is at least as accurate as each other one.
+// claim returns cells of a row: the first method, and for each other one, at how many of the dimensions of both the
+// first is at least as accurate.
 func claim(curves map[string][]eval.Result, names []string) string {
 	text := names[0] + " |"
 	for _, other := range names[1:] {

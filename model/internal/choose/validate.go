@@ -100,7 +100,7 @@ func (v *validator) round(ctx context.Context, round int, candidates []*candidat
 		training := preprocess.NewTraining(rows, train)
 		var s *preprocess.Fitted // those of the candidate before
 		var spec preprocess.Spec
-		var linear []linearFit // of the candidates before that have the same preprocessing
+		var linear []linearFit // not scored yet, of candidates with the same preprocessing
 		score := func() error {
 			defer func() { linear = linear[:0] }()
 			return v.scoreLinear(ctx, linear, s, folds*round+f, train, test)
@@ -221,7 +221,7 @@ func (v *validator) fit(ctx context.Context, e *candidate, s *preprocess.Fitted,
 	return linear, nil
 }
 
-// scoreLinear counts the correct test rows of fits in a fold. It reads the rows once for all.
+// scoreLinear counts the correct test rows of fits in a fold. It reads the rows once for all fits.
 func (v *validator) scoreLinear(ctx context.Context, fits []linearFit, s *preprocess.Fitted, fold int, train,
 	test []int) (err error) {
 	defer fail.Catch(&err)
@@ -245,7 +245,7 @@ func (v *validator) scoreLinear(ctx context.Context, fits []linearFit, s *prepro
 	return nil
 }
 
-// countDims is count at some dimensions.
+// countDims calls count for each of the dimensions.
 func (v *validator) countDims(ctx context.Context, e *candidate, y *frame.OutputPair, dims, train, test []int) {
 	for _, d := range slices.Backward(dims) {
 		v.count(ctx, e, y, d, train, test)

@@ -104,7 +104,7 @@ func chunkEnd(counts []float64, from int) int {
 // means; sigma is the scale of each row.
 func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64, from, to int) {
 	byClass := t.Rows.ByClass()
-	var row, class []int // all rows of one class after the other, and the class of each
+	var row, class []int // the rows, class by class, and the class of each
 	begin := make([]int, to-from)
 	for i := range begin {
 		begin[i] = len(row)
@@ -151,7 +151,7 @@ func takeRoom() *[]float64 {
 	return new([]float64)
 }
 
-// releaseRoom keeps the memory of a class of n rows, unless it is large.
+// releaseRoom returns memory for a class of n rows to the pool, unless the class is large.
 func releaseRoom(room *[]float64, n int) {
 	if n <= 2*PairRows {
 		rooms.Put(room)

@@ -20,11 +20,11 @@ type shared struct {
 
 // Scratch is memory that fits reuse, one after the other. The zero value is ready to use.
 type Scratch struct {
-	large   []float64 // of LocalScatters and Geodesics, one after the other
-	Squares []float64 // matrices of columns
+	large   []float64 // for LocalScatters, Geodesics or outputs, one at a time
+	Squares []float64 // for matrices of columns
 	samples []float64 // of the task that was loaded last
 	summary *moments.Summary
-	of      *Rows // that the summary is of
+	of      *Rows // the rows of the summary
 }
 
 // summaryOf returns the moments of rows. Where fits share memory, rows that are loaded again, at another scale, are not

@@ -267,7 +267,7 @@ func (o *OutputPair) correct(ctx context.Context, p *Rows, train, test []int) in
 	return correct
 }
 
-// OutputPairs is OutputPair of linear maps, which reads the rows once for all.
+// OutputPairs is OutputPair for several linear maps. It reads the rows once for all of them.
 func (t *Task) OutputPairs(ctx context.Context, sols []*Solution, p *Rows, train, test []int) []*OutputPair {
 	ref := t.embed(ctx, sols, p, train)
 	query := t.embed(ctx, sols, p, test)

@@ -5,9 +5,9 @@ import "fmt"
 // RelaxWidth is how many paths Relax shortens side by side.
 const RelaxWidth = 32
 
-// Relax lowers each number of dst to value[p] plus that of row index[p] of x, for every p, and reports whether one
-// changed: dst has the lengths of paths from RelaxWidth rows to one row of a graph, and x those to all rows. It panics
-// if x is too short, as for an index out of range.
+// Relax shortens paths from RelaxWidth sources to one row of a graph. dst has their lengths, and row i of x has the
+// lengths of the paths to row i. Edge p, of length value[p], is to row index[p]. A length in dst becomes that of the
+// path through an edge if this is shorter. Relax reports whether a length changed. It panics if x has no row index[p].
 func Relax(dst []float64, index []int, value, x []float64) bool {
 	if len(index) == 0 {
 		return false

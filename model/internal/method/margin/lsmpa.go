@@ -102,7 +102,7 @@ func (w *pairs) RowTo(dst []float64, i int) {
 // withinClasses is pairs whose weights between classes are 0.
 type withinClasses struct{ *pairs }
 
-// Groups makes it graph.Grouped.
+// Groups returns the rows of each class; it makes the weights graph.Grouped.
 func (w withinClasses) Groups() [][]int {
 	rows := map[int][]int{}
 	for i, c := range w.y {
@@ -119,7 +119,7 @@ func nearness(ctx context.Context, t *frame.Task) []float64 {
 	largest := 0.0
 	for i := range n {
 		for _, v := range g[i*n+i+1 : (i+1)*n] {
-			if v > largest { // faster than max, which treats NaN
+			if v > largest { // faster than max, which also checks for NaN
 				largest = v
 			}
 		}
