@@ -10,7 +10,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -149,56 +148,11 @@ func denseProduct(ctx context.Context, w mat.Matrix, x *mat.Dense, room *[]float
 	*room = slices.Grow((*room)[:0], n*m)[:n*m]
 	clear(*room)
 	out := mat.NewDense(n, m, *room)
-	if g, ok := w.(Grouped); ok {
-		return tile.Rows(out), groupedProduct(ctx, g, x, out, read)
-	}
 	return tile.Rows(out), tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1,
 		A: &tile.Operand{K: n, M: n, Row: func(dst []float64, i int) {
 			rowTo(dst, i)
 			read(dst, i)
 		}}, B: tile.Rows(x)})
-}
-
-// Grouped is weights that are 0 between rows of different groups. Each row is in one group. Groups lists the rows of
-// each, ascending.
-type Grouped interface {
-	mat.Matrix
-	Groups() [][]int
-}
-
-// groupedProduct sets out to w x. The bits are those of the product with all weights, since weights of 0 add nothing to
-// a sum.
-func groupedProduct(ctx context.Context, w Grouped, x, out *mat.Dense, read func(row []float64, i int)) error {
-	groups := w.Groups()
-	_, m := x.Dims()
-	return parallel.NewPool(func(p *parallel.Pool) {
-		var sum, row []float64
-		for g, _, ok := p.Next(); ok; g, _, ok = p.Next() {
-			group := groups[g]
-			weights := func(dst []float64, i int) {
-				for c, j := range group {
-					dst[c] = w.At(i, j)
-				}
-			}
-			sum, row = slices.Grow(sum[:0], len(group)*m)[:len(group)*m], slices.Grow(row[:0], len(group))[:len(group)]
-			clear(sum)
-			for left, end := group, tile.Depth; len(left) > 0; end += tile.Depth {
-				count, _ := slices.BinarySearch(left, end)
-				rows := left[:count]
-				left = left[count:]
-				a := &tile.Operand{K: count, M: len(group), Row: func(dst []float64, k int) { weights(dst, rows[k]) }}
-				b := &tile.Operand{K: count, M: m, At: func(k int) []float64 { return x.RawRowView(rows[k]) }}
-				if err := tile.Add(ctx, tile.Sum{C: sum, Stride: m, Alpha: 1, A: a, B: b}); err != nil {
-					panic(err)
-				}
-			}
-			for c, i := range group {
-				weights(row, i)
-				read(row, i)
-				copy(out.RawRowView(i), sum[c*m:(c+1)*m])
-			}
-		}
-	}).Run(ctx, parallel.Workers(ctx), len(groups), 1)
 }
 
 func checkShape(w mat.Matrix, x *mat.Dense) error {

@@ -3,8 +3,6 @@ package margin
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -54,7 +52,7 @@ func smpaParams() []frame.Param {
 func lsmpaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	t = t.Capped(smpaRows)
 	dissimilar, similar := smpaWeights(ctx, t)
-	n, d := fail.Must2(graph.FromDS(ctx, t.X, dissimilar, withinClasses{similar}))
+	n, d := fail.Must2(graph.FromDS(ctx, t.X, dissimilar, similar))
 	return &frame.Ratio{N: n, D: d}
 }
 
@@ -97,18 +95,6 @@ func (w *pairs) RowTo(dst []float64, i int) {
 	for j := range dst {
 		dst[j] = w.At(i, j)
 	}
-}
-
-// withinClasses is pairs whose weights between classes are 0.
-type withinClasses struct{ *pairs }
-
-// Groups returns the rows of each class; it makes the weights graph.Grouped.
-func (w withinClasses) Groups() [][]int {
-	rows := map[int][]int{}
-	for i, c := range w.y {
-		rows[c] = append(rows[c], i)
-	}
-	return slices.Collect(maps.Values(rows))
 }
 
 // nearness is the geodesics over the largest, n x n, so that they are in (0, 1] and a near pair is more similar than
