@@ -25,7 +25,7 @@ type bench struct {
 	alone []string // first cells of the rows that the section can compute without its others
 }
 
-// printsOnly reports whether no file is written, since the page has all rows and the default number of repeats.
+// printsOnly reports whether tables are only printed: the page has all rows, of the default number of repeats.
 func (b *bench) printsOnly() bool { return b.row != "" || b.repeats != usualRepeats }
 
 // some reports whether only some rows of the section are computed.

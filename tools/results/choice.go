@@ -207,7 +207,7 @@ func writeJudged(out *bytes.Buffer, name string, sets []*autoResult) {
 	fmt.Fprintln(out)
 }
 
-// meanOf is the mean score over data sets. what is the name of a way followed by that of a judge.
+// meanOf is the mean score over data sets. what is a name of ways and a name of judges, joined.
 func meanOf(sets []*autoResult, what string) float64 {
 	sum := 0.0
 	for _, c := range sets {

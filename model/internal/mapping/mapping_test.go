@@ -86,7 +86,8 @@ func TestPlacesByHand(t *testing.T) {
 		"nystrom, equal":   {&Nystrom{line, []float64{0.5}, []float64{0, 0, 0}, 1, 2}, 10, 30},
 		"barycentre":       {&Barycentric{line, 2, 1e-12}, 0.4, 2.8},
 		"barycentre of 1":  {&Barycentric{line, 1, 1e-12}, 0.6, 4},
-		// Distances 0.4, 0.6 and 9.6, the last through the second row: (1 - .16)*2 + (2 - .36)*4 + (90 - 92.16)*30.
+		// The lengths of the paths are 0.4, 0.6 and 9.6. The last path is through the second row.
+		// (1 - .16)*2 + (2 - .36)*4 + (90 - 92.16)*30
 		"geodesic": {&Geodesic{Training: line, Lambda: []float64{4}, Square: []float64{1, 2, 90},
 			Edge: []float64{0, 1, 1, 2}, Length: []float64{1, 9}, K: 2}, 0.4, (0.84*2 + 1.64*4 - 2.16*30) / 8},
 		"tangent": {&Tangent{line, []float64{0, 1, 0}, []float64{5, 7}, 2}, 0.6, 4 - 0.4*7},
