@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -112,7 +111,7 @@ func (s *Set) Merge(o *Set) error {
 			continue
 		}
 		d := s.matrix(k)
-		addSym(d, v)
+		d.AddSym(d, v)
 		weight, sum := o.slotTotal(k)
 		rankTwo(d, sum, delta, 1, weight)
 	}
@@ -146,14 +145,6 @@ func (s *Set) MergeFilled(o *Set, features []int, values []float64) error {
 		filled.shift[j] = values[i]
 	}
 	return s.Merge(&filled)
-}
-
-// addSym adds o to the upper triangle.
-func addSym(s, o *mat.SymDense) {
-	to, from := s.RawSymmetric(), o.RawSymmetric()
-	for i := range to.N {
-		floats.Add(to.Data[i*to.Stride+i:i*to.Stride+to.N], from.Data[i*from.Stride+i:i*from.Stride+to.N])
-	}
 }
 
 // rankTwo adds f (a d' + d a') + w d d' to the upper triangle. No product here or below is fused with a sum: where a

@@ -46,7 +46,7 @@ func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
 	}
 	for k := first; k < len(s.second); k++ {
 		if s.second[k] != nil {
-			addSym(out.Total, s.second[k])
+			out.Total.AddSym(out.Total, s.second[k])
 		}
 	}
 	raw := make([]float64, s.m)
