@@ -105,6 +105,9 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 	if o.rows%10_000 != 0 && len(some) > 0 {
 		return errors.New("give a multiple of 10,000 rows, so that changes fall between messages")
 	}
+	if o.out != "" && len(some) == 0 {
+		return errors.New("-o draws streams with concept drift: name one of them in -streams, or leave out -o")
+	}
 	if o.exported != "" {
 		return o.export(ctx, dependent)
 	}

@@ -91,7 +91,11 @@ func run(ctx context.Context, b *bench, page, only string) error {
 	names := strings.FieldsFunc(only, func(r rune) bool { return r == ',' })
 	for _, name := range names {
 		if !slices.ContainsFunc(sections, func(s section) bool { return s.name == name }) {
-			return fmt.Errorf("no section %q", name)
+			var all []string
+			for _, s := range sections {
+				all = append(all, s.name)
+			}
+			return fmt.Errorf("no section %q; there are %s", name, strings.Join(all, ", "))
 		}
 	}
 	if b.row != "" && len(names) != 1 {
