@@ -117,6 +117,10 @@ func (c Config) resolve() (*frame.Method, map[string]string, error) {
 	if err := c.check(); err != nil {
 		return nil, nil, err
 	}
+	if c.Fewest && !m.Supervised && m.Name != Auto {
+		return nil, nil, fmt.Errorf("fewest compares dimensions by labels, which method %s does not use; remove fewest",
+			m.Name)
+	}
 	params, err := m.Resolve(c.Params)
 	if err == nil && m.Name == Blend && params["members"] == "" {
 		err = fmt.Errorf("method %s needs the parameter members, for example lda/standard/2,pca/standard/8", m.Name)

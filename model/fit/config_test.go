@@ -23,6 +23,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		{Config{Method: "lda", Dim: AutoDim, Fewest: true}, ""},
 		{Config{Method: "lda", Fewest: true}, "fewest is for dim auto, which then has as few outputs as possible"},
 		{Config{Dim: 2, Fewest: true}, "fewest is for dim auto"},
+		{Config{Method: "pca", Dim: AutoDim, Fewest: true}, "fewest compares dimensions by labels, which method pca does"},
 		{Config{Nonlinear: true}, ""},
 		{Config{Method: "lda", Nonlinear: true}, "nonlinear is for method auto, which then tries landmarks and normal " +
 			"scores; for lda give landmarks, or the scale rank"},
