@@ -103,7 +103,7 @@ type entry struct {
 }
 
 // read reads a lease at the leader of the bucket. A request may take a quarter of the TTL: if one is lost, the next is
-// answered before there is a gap.
+// answered within half a TTL, all of which counts.
 func (b *Bucket) read(ctx context.Context, key string, ttl time.Duration) (entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, ttl/4)
 	defer cancel()

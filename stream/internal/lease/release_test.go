@@ -401,6 +401,29 @@ func (r *refusing) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.P
 	return r.JetStream.PublishMsg(ctx, m, o...)
 }
 
+// TestFailedRenewal: a session whose renewal has failed is renewed again sooner than one that was renewed.
+func TestFailedRenewal(t *testing.T) {
+	t.Parallel()
+	bucket, js := open(t)
+	l := bucket.Lease(Options{Key: "q", Claim: Claim{Holder: "a"}, TTL: MaxTTL})
+	hold(t, l)
+	shared := l.shared
+	renew := func() time.Duration {
+		session := shared.current.Load().lease
+		shared.current.Store(&currentSession{lease: session}) // due
+		_ = shared.keep(t.Context())
+		return time.Until(shared.current.Load().due)
+	}
+	if next := renew(); next < MaxTTL/4 {
+		t.Errorf("after a renewal the next one is due after %v", next)
+	}
+	own := shared.current.Load().lease
+	own.bucket = &Bucket{keys: natsx.NewBucket(&refusing{js, "$KV." + BucketName + "." + own.options.Key}, BucketName)}
+	if next := renew(); next > MaxTTL/6 {
+		t.Errorf("after one that failed the next one is due after %v", next)
+	}
+}
+
 // TestUnreleased: a lease that could not be released expires, also where the process continues to hold other leases.
 func TestUnreleased(t *testing.T) {
 	t.Parallel()

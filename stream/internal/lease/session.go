@@ -122,7 +122,7 @@ func (s *sharedSession) keep(ctx context.Context) error {
 		s.sweep(ctx)
 	}
 	interval := renewalInterval(s.ttl)
-	if l == nil {
+	if err != nil {
 		interval = readInterval(s.ttl)
 	}
 	if ctx.Err() != nil {

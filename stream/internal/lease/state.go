@@ -11,11 +11,12 @@ import "time"
 //     twelfth. A revision that is unchanged for 1.1 TTLs, counted from its first reading, has expired: its
 //     holder, which began to count earlier, has stopped before. The replica takes the lease by compare-and-set, which
 //     fails if the holder has renewed it since.
-//   - A gap of more than half a TTL between two readings restarts the count: in an outage of the servers a holder
-//     cannot renew its lease.
+//   - Of the time between two readings at most half a TTL counts: in an outage of the servers a holder cannot renew its
+//     lease, and it needs some time to do so after it. That is not needed for safety: the count begins with a reading,
+//     and a confirmed renewal changes the revision.
 func renewalInterval(ttl time.Duration) time.Duration { return ttl / 3 }
 func readInterval(ttl time.Duration) time.Duration    { return ttl / 6 }
-func maxGap(ttl time.Duration) time.Duration          { return ttl / 2 }
+func maxCounted(ttl time.Duration) time.Duration      { return ttl / 2 }
 func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
 
 // A claim that names the session of a process is not renewed: it is valid while the session is, the lease of a key
@@ -28,8 +29,8 @@ func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
 // any moment. The zero value has read nothing.
 type observation struct {
 	revision    uint64
-	since, last time.Duration // of the first reading of the revision without a gap, and of the newest one
-	first       time.Duration // of its first reading
+	first, last time.Duration // of the first and the newest reading of the revision
+	since       time.Duration // of the first reading, later by what does not count
 }
 
 // read is the observation after a reading that was answered at a time. isExpired reports whether the lease has expired.
@@ -37,9 +38,7 @@ func (o observation) read(revision uint64, at, ttl time.Duration) (next observat
 	if revision != o.revision {
 		return observation{revision, at, at, at}, false
 	}
-	if at-o.last > maxGap(ttl) {
-		o.since = at
-	}
+	o.since += max(at-o.last-maxCounted(ttl), 0)
 	o.last = at
 	return o, at-o.since >= expiry(ttl)
 }
