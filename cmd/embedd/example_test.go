@@ -69,7 +69,7 @@ func TestInitFromRows(t *testing.T) {
 		}
 		p := got.Pipelines[0]
 		if strings.Join(p.Schema.Features, ", ") != c.features || p.Schema.Label != c.label || p.Model.Dim != c.dim ||
-			c.more != "" && (p.Input.Subject != name || p.Input.Stream != "events" || p.Input.Format != c.more) {
+			c.more != "" && (p.Input.Subject != name || p.Input.Stream != "events" || string(p.Schema.Format) != c.more) {
 			t.Errorf("%s: %+v %+v, %d outputs", name, p.Schema, p.Input, p.Model.Dim)
 		}
 	}

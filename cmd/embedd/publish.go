@@ -91,7 +91,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		format := wire.Format(*as)
 		if *as == "auto" {
 			if format = wire.FormatArrow; input != nil {
-				format = wire.Format(input.Input.Format)
+				format = input.Schema.Format
 			}
 		}
 		switch {

@@ -14,10 +14,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/spell"
 	"github.com/embedd/embedd/internal/wildcard"
-	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // Config is a valid configuration. It is plain data and may be copied.
@@ -53,14 +57,7 @@ type NATS struct {
 	Replicas         string        // auto or a number
 	Lease            time.Duration // of the trainer, if several daemons run a pipeline
 	ModelSyncTimeout time.Duration // 0: never
-	Streams          Streams
-}
-
-// Streams are the limits of the streams that setup creates; 0 is none.
-type Streams struct {
-	MaxBytes   int64
-	MaxAge     time.Duration
-	Duplicates time.Duration
+	Streams          admin.Streams // without Replicas, which is above
 }
 
 // TLS holds paths of PEM files.
@@ -124,117 +121,56 @@ type Pipeline struct {
 // Input is the source of the rows. An empty Stream is core NATS, at most once.
 type Input struct {
 	Stream, Subject string
-	Format          string // arrow, json, ndjson or csv
 	Labels          string // subject of late labels; empty: labels are in the messages of their rows
 	Partitions      int    // number of partitions of the keys of Subject; 0: none
 	DoubleAck       bool   // the server confirms acknowledgements
 	Attempts        int    // after which a message that crashes the process is a dead letter
 }
 
-// Schema names the columns. Label and Key may be empty.
+// Schema names the columns, and has the format of the messages. Label and Key may be empty.
 type Schema struct {
-	Features   []string       // names or globs
-	Sizes      map[string]int // elements of those that are written with a size: 1 is a column of numbers
-	Label, Key string
-	Nulls      string // auto, reject, impute or skip
+	arrowio.Spec
+	Nulls plugin.Nulls // or auto
 }
 
 // Output is the destination of outputs and dead letters.
 type Output struct {
-	Subject     string
-	Format      string // arrow, json, ndjson or csv
-	Column      string
-	Columns     bool     // d columns instead of one list column
-	Keep        []string // "all", "none", or names and globs
-	Dead        string
-	Compression string // none, lz4 or zstd
+	arrowio.Output
+	Subject, Dead string
 }
 
 // Model is the method, or with File a fixed model.
 type Model struct {
-	File   string
-	Method string
-	Blend  int // number of candidates that method auto combines
-	Dim    int // 0: the method's default
-	Scale  string
-	// Features is "linear" for the columns, or "nystroem" for kernels of this Width between a row and the Landmarks.
-	Features  string
-	Landmarks int
-	Width     float64
-	Params    map[string]string // includes ridge if it is set
-	Seed      uint64
-	Store     string // auto, none or a directory
-	Keep      Keep
+	fit.Config // as in the file; Fit returns the one to fit with
+	File       string
+	Features   string // "linear" for the columns, or "nystroem" for kernels of Width between a row and the Landmarks
+	Store      string // auto, none or a directory
+	Keep       registry.Keep
 	// Damaged is what a start does if the live model cannot be read: use the "previous" version, or "stop".
 	Damaged string
 }
 
-// Keep limits the versions in the store. The live, the previous and a pinned version always stay.
-type Keep struct {
-	Versions int
-	Age      time.Duration // 0: no limit
-}
-
-// Quota limits the influence of a single source on training.
-type Quota struct {
-	By    string // "" or none, subject, key
-	Share float64
-}
-
 // Training configures what models are trained on and when they go live.
 type Training struct {
-	Window     Window
-	Quota      Quota
-	Every      Every
-	Holdout    float64 // fraction of the window
-	Gate       Gate
-	Align      string        // none, sign, block or rigid
-	UntilReady string        // hold, pca or skip
-	MaxAge     time.Duration // 0: no limit
-	WhenStale  string        // serve, hold or pass
-	Block      int           // messages; 0: none
-}
-
-// Window limits the labelled rows that are kept.
-type Window struct {
-	Rows    int
-	Bytes   int64
-	Age     time.Duration // 0: no limit
-	Balance string        // none or class
-}
-
-// Every configures when to refit: after Rows new labelled rows or after Period, whichever is first.
-type Every struct {
-	Rows   int
-	Period time.Duration // 0: by rows only
-	Drift  string        // true or false: whether drift cuts the window
-}
-
-// Gate is the evidence that a candidate needs; +Inf is never.
-type Gate struct {
-	First                         string // always or never
-	Evidence, Margin              float64
-	MoreRows, NewClass, Following float64 // 0: the square root of Evidence
+	plugin.Training        // Quota.By may be none
+	Drift           string // true or false: whether drift cuts the window
+	First           string // always or never: whether a first model goes live
+	UntilReady      plugin.Until
+	MaxAge          time.Duration // 0: no limit
+	WhenStale       stream.WhenStale
 }
 
 // Limits are the limits of a pipeline. Sizes are in bytes.
 type Limits struct {
-	Message  int64
-	Expanded int64 // decompressed buffers of a message
-	Rows     int
-	Features int
-	InFlight int64
-	Classes  int
-	Model    int64
-	Labels   int64 // of rows and labels that wait for each other
-
+	Message   int64
+	Expanded  int64 // decompressed buffers of a message
+	InFlight  int64
+	Classes   int
+	Model     int64
+	Labels    int64         // of rows and labels that wait for each other
 	LabelWait time.Duration // maximum time between a row and its label
-
-	Bad BadLimit
+	Bad       stream.Stop
 }
-
-// BadLimit halts a pipeline after Count bad messages among the newest Of; 0: never.
-type BadLimit struct{ Count, Of int }
 
 // OutputPattern is the pattern of the subjects of outputs: a * for each {{wildcard(n)}}.
 func (p *Pipeline) OutputPattern() string { return wildcard.Mapped(p.Output.Subject) }
@@ -267,11 +203,10 @@ func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }
 
 // Fit is the configuration of a fit.
 func (m Model) Fit() fit.Config {
-	dim := cmp.Or(m.Dim, fit.AutoDim)
-	c := fit.Config{Method: m.Method, Dim: dim, Blend: m.Blend, Scale: model.Scale(m.Scale), Params: m.Params,
-		Seed: m.Seed}
-	if m.Features == "nystroem" {
-		c.Landmarks, c.Width = m.Landmarks, m.Width
+	c := m.Config
+	c.Dim = cmp.Or(c.Dim, fit.AutoDim)
+	if m.Features != "nystroem" {
+		c.Landmarks, c.Width = 0, 0
 	}
 	return c
 }

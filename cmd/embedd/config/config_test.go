@@ -12,8 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/bound"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md")
@@ -53,17 +57,21 @@ func TestFull(t *testing.T) {
 	}
 	p := c.Pipelines[0]
 	want := Pipeline{
-		Name:   "digits",
-		Input:  Input{Stream: "FEATURES", Subject: "features.digits", Format: "arrow", Labels: "labels.digits", Attempts: 5},
-		Schema: Schema{[]string{"pixels"}, nil, "label", "id", "reject"},
-		Output: Output{"reduced.digits", "arrow", "embedding", false, []string{"all"}, "dead.digits", "none"},
-		Model: Model{Method: "lda", Blend: 1, Dim: 8, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1,
-			Params: map[string]string{"ridge": "auto"}, Seed: 1,
-			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
-		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000,
-			10 * time.Minute, "true"}, 0.2,
-			Gate{First: "always", Evidence: 1000}, "rigid", "hold", 0, "serve", 0},
-		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, BadLimit{}},
+		Name:  "digits",
+		Input: Input{Stream: "FEATURES", Subject: "features.digits", Labels: "labels.digits", Attempts: 5},
+		Schema: Schema{arrowio.Spec{Features: []string{"pixels"}, Label: "label", Key: "id", Format: "arrow",
+			Limits: arrowio.Limits{Rows: 100_000, Features: 10_000}}, "reject"},
+		Output: Output{arrowio.Output{Column: "embedding", Keep: []string{"all"}, Compression: "none", Format: "arrow"},
+			"reduced.digits", "dead.digits"},
+		Model: Model{Config: fit.Config{Method: "lda", Blend: 1, Dim: 8, Scale: "standard", Landmarks: 300, Width: 1,
+			Params: map[string]string{"ridge": "auto"}, Seed: 1}, Features: "linear",
+			Store: "auto", Keep: registry.Keep{Versions: 20, Age: 90 * 24 * time.Hour}, Damaged: "previous"},
+		Training: Training{Training: plugin.Training{
+			Window: plugin.Window{Rows: 20000, Bytes: 1 << 30, Age: 24 * time.Hour, Balance: "class"},
+			Quota:  plugin.Quota{By: "none", Share: 0.5}, Every: plugin.Every{Rows: 5000, Period: 10 * time.Minute},
+			Holdout: 0.2, Gate: plugin.Gate{Evidence: 1000}, Align: "rigid"},
+			Drift: "true", First: "always", UntilReady: "hold", WhenStale: "serve"},
+		Limits: Limits{8 << 20, 64 << 20, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, stream.Stop{}},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -85,7 +93,7 @@ func TestBad(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", value, err)
-		case c.Pipelines[0].Limits.Bad != BadLimit{want[0], want[1]}:
+		case c.Pipelines[0].Limits.Bad != (stream.Stop{Bad: want[0], Of: want[1]}):
 			t.Errorf("%s: %+v", value, c.Pipelines[0].Limits)
 		}
 	}
@@ -99,16 +107,21 @@ func TestDefaults(t *testing.T) {
 	}
 	got := fmt.Sprintf("%+v", c.Pipelines[0])
 	want := fmt.Sprintf("%+v", Pipeline{
-		Name:   "p-1",
-		Input:  Input{Subject: "features.p-1", Format: "arrow", Attempts: 5},
-		Schema: Schema{[]string{"x*"}, nil, "label", "", "auto"},
-		Output: Output{"reduced.p-1", "arrow", "embedding", false, []string{"all"}, "dead.p-1", "none"},
-		Model: Model{Method: "auto", Blend: 1, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Seed: 1,
-			Store: "auto",
-			Keep:  Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
-		Training: Training{Window{20000, 1 << 30, 0, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
-			Gate{First: "always", Evidence: 1000}, "rigid", "hold", 0, "serve", 0},
-		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, BadLimit{}},
+		Name:  "p-1",
+		Input: Input{Subject: "features.p-1", Attempts: 5},
+		Schema: Schema{arrowio.Spec{Features: []string{"x*"}, Label: "label", Format: "arrow",
+			Limits: arrowio.Limits{Rows: 100_000, Features: 10_000}}, "auto"},
+		Output: Output{arrowio.Output{Column: "embedding", Keep: []string{"all"}, Compression: "none", Format: "arrow"},
+			"reduced.p-1", "dead.p-1"},
+		Model: Model{Config: fit.Config{Method: "auto", Blend: 1, Scale: "standard", Landmarks: 300, Width: 1, Seed: 1},
+			Features: "linear", Store: "auto", Keep: registry.Keep{Versions: 20, Age: 90 * 24 * time.Hour},
+			Damaged: "previous"},
+		Training: Training{Training: plugin.Training{
+			Window: plugin.Window{Rows: 20000, Bytes: 1 << 30, Age: 0, Balance: "class"},
+			Quota:  plugin.Quota{By: "none", Share: 0.5}, Every: plugin.Every{Rows: 5000, Period: 10 * time.Minute},
+			Holdout: 0.2, Gate: plugin.Gate{Evidence: 1000}, Align: "rigid"},
+			Drift: "true", First: "always", UntilReady: "hold", WhenStale: "serve"},
+		Limits: Limits{8 << 20, 64 << 20, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, stream.Stop{}},
 	})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

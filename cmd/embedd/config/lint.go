@@ -298,8 +298,8 @@ func (d *document) lintSchema(p *Pipeline) {
 			"twice; keep the one with the size", name)
 		elements += s.Sizes[name]
 	}
-	d.problemIf(elements > p.Limits.Features, at+"features", "the sizes add up to %d elements, and limits.features is "+
-		"%d; raise it", elements, p.Limits.Features)
+	d.problemIf(elements > p.Schema.Limits.Features, at+"features", "the sizes add up to %d elements, and "+
+		"limits.features is %d; raise it", elements, p.Schema.Limits.Features)
 	d.problemIf(s.Label != "" && s.Label == s.Key, at+"key", "column %q is the label too: a key identifies a row, a "+
 		"label its class", s.Key)
 }

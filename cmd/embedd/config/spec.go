@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/embedd/embedd/stream"
 )
 
 // field is one key of the configuration. The type of its target is the type of the value: *string, *[]string,
@@ -184,9 +186,10 @@ var spec = []field{
 		"the subject is read with core NATS, at most once."},
 	{path: each + "input.subject", value: "features.NAME", check: checkPattern, start: "features.NAME", doc: "Subject " +
 		"to read; the wildcards * and > are allowed."},
-	{path: each + "input.format", value: "arrow", words: []string{"arrow", "json", "ndjson", "csv"}, doc: "Format of " +
-		"the messages, of late labels too. json: one object, an array of objects, or columns and data as pandas' split; " +
-		"ndjson: an object a line; csv: a header line and rows; see wire.md."},
+	{path: each + "input.format", field: "schema.format", value: "arrow",
+		words: []string{"arrow", "json", "ndjson", "csv"}, doc: "Format of the messages, of late labels too. json: one " +
+			"object, an array of objects, or columns and data as pandas' split; ndjson: an object a line; csv: a header " +
+			"line and rows; see wire.md."},
 	{path: each + "input.labels", check: checkPattern, doc: "Subject of late labels, messages with the columns " +
 		"schema.key and schema.label; see late-labels.md. Its stream is found by the subject. Without it labels are in " +
 		"the messages of their rows."},
@@ -295,16 +298,18 @@ var spec = []field{
 		"each feature, or after this many if that is fewer."},
 	{path: each + "training.every.period", value: "10m", or: "none", low: second, high: year, reload: true,
 		doc: "Refit after this time if rows arrived, and fit a first model if there are at least two classes of two rows."},
-	{path: each + "training.every.drift", value: "true", words: []string{"true", "false"}, reload: true, doc: "Whether " +
-		"detected drift cuts the window, so that candidates are fitted from the rows after it. It promotes nothing."},
+	{path: each + "training.every.drift", field: "training.drift", value: "true", words: []string{"true", "false"},
+		reload: true, doc: "Whether detected drift cuts the window, so that candidates are fitted from the rows after it. " +
+			"It promotes nothing."},
 	{path: each + "training.holdout", value: "0.2", low: 0.01, high: 0.5, reload: true, doc: "Share of labelled rows " +
 		"that no fit sees. Models are scored by how well the newest held-out rows classify new rows."},
 	{path: each + "training.block", or: "none", low: 1, high: 1e6, doc: "Train on summaries of this many messages of " +
 		"input.stream each, which all daemons of the pipeline compute, instead of rows; see summaries.md. A block should " +
 		"have some rows for each entry of a matrix of features x features, such as 64 messages of 256 rows for 256 " +
 		"features. none: the trainer reads every row."},
-	{path: each + "training.gate.first", value: "always", words: []string{"always", "never"}, reload: true,
-		doc: "Whether a first model goes live by itself. never: only a stored version that an operator chooses does."},
+	{path: each + "training.gate.first", field: "training.first", value: "always", words: []string{"always", "never"},
+		reload: true, doc: "Whether a first model goes live by itself. never: only a stored version that an operator " +
+			"chooses does."},
 	{path: each + "training.gate.evidence", value: "1000", low: 2, high: 1e12, words: never, reload: true, doc: "Odds " +
 		"required that a candidate is better than the live model, accumulated row by row on rows that neither has seen. " +
 		"Candidates from more rows, or with a new class, have the next two keys."},
@@ -342,11 +347,12 @@ var spec = []field{
 	{path: each + "limits.expanded", value: "64MiB", low: 64 * kib, high: 2 * gib, reload: true, doc: "Maximum bytes " +
 		"of the decompressed buffers of a message, including dictionaries and copies of integer features. The size is " +
 		"computed from the frames before anything is decompressed; a larger message is a dead letter."},
-	{path: each + "limits.features", value: "10k", low: 1, high: 65536, reload: true, doc: "Maximum number of " +
-		"features. A message that would fix more is a dead letter. Training on m features may need some matrices of m x " +
-		"m; if these exceed training.window.bytes, models are fitted from fewer rows, and the status says so."},
-	{path: each + "limits.rows", value: "100k", low: 1, high: 1e8, reload: true, doc: "Maximum number of rows of a " +
-		"message."},
+	{path: each + "limits.features", field: "schema.limits.features", value: "10k", low: 1, high: 65536, reload: true,
+		doc: "Maximum number of features. A message that would fix more is a dead letter. Training on m features may need " +
+			"some matrices of m x m; if these exceed training.window.bytes, models are fitted from fewer rows, and the status " +
+			"says so."},
+	{path: each + "limits.rows", field: "schema.limits.rows", value: "100k", low: 1, high: 1e8, reload: true,
+		doc: "Maximum number of rows of a message."},
 	{path: each + "limits.in_flight", value: "256MiB", low: kib, high: 1024 * gib, reload: true, doc: "Maximum bytes " +
 		"of messages in flight: encoded size for queued messages, decoded size for messages in progress."},
 	{path: each + "limits.bad", or: "none", reload: true, doc: "Halt if this many of the newest messages were bad, " +
@@ -389,6 +395,9 @@ func (f field) target(c *Config, p *Pipeline) any {
 		name = strings.ReplaceAll(name, "_", "")
 		v = v.FieldByNameFunc(func(s string) bool { return strings.EqualFold(s, name) })
 	}
+	if v.Kind() == reflect.String {
+		return v.Addr().Convert(reflect.TypeFor[*string]()).Interface() // it may have a type of its own
+	}
 	return v.Addr().Interface()
 }
 
@@ -411,9 +420,9 @@ func (p *Pipeline) setRidge(value string) error {
 // maxBad is the maximum number of messages over which bad messages are counted.
 const maxBad = 1_000_000
 
-// set reads "50 of 100".
-func (b *BadLimit) set(text string) error {
-	*b = BadLimit{}
+// setStop reads "50 of 100".
+func setStop(s *stream.Stop, text string) error {
+	*s = stream.Stop{}
 	if text == "" {
 		return nil
 	}
@@ -423,7 +432,7 @@ func (b *BadLimit) set(text string) error {
 	if err != nil || errOf != nil || n < 1 || n > m || m > maxBad {
 		return errors.New("want two counts from 1 to 1M, the first not above the second, such as 50 of 100, or none")
 	}
-	*b = BadLimit{int(n), int(m)}
+	*s = stream.Stop{Bad: int(n), Of: int(m)}
 	return nil
 }
 

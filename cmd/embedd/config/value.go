@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/embedd/embedd/internal/spell"
+	"github.com/embedd/embedd/stream"
 )
 
 // value decodes a value into the target of the field.
@@ -182,8 +183,8 @@ func (f field) set(target any, text string) error {
 	case *[]string: // a default
 		*t = []string{text}
 		return nil
-	case *BadLimit:
-		return t.set(text)
+	case *stream.Stop:
+		return setStop(t, text)
 	case func(string) error:
 		return t(text)
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/embedd/embedd/stream"
 )
 
 // Value is a key of a pipeline with its value, given or by default.
@@ -68,11 +70,11 @@ func fullText(f field, target any) string {
 			pairs = append(pairs, name+": "+(*t)[name])
 		}
 		return "{" + strings.Join(pairs, ", ") + "}"
-	case *BadLimit:
+	case *stream.Stop:
 		if t.Of == 0 {
 			return f.or
 		}
-		return fmt.Sprintf("%d of %d", t.Count, t.Of)
+		return fmt.Sprintf("%d of %d", t.Bad, t.Of)
 	case *bool:
 		return strconv.FormatBool(*t)
 	case *uint64:

@@ -6,20 +6,18 @@ import (
 	"strconv"
 
 	"github.com/embedd/embedd/arrowio"
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
-	"github.com/embedd/embedd/stream/registry"
 )
 
 // Streams is the configuration of the streams that setup creates.
 func Streams(n config.NATS) admin.Streams {
-	return admin.Streams{MaxBytes: n.Streams.MaxBytes, MaxAge: n.Streams.MaxAge, Duplicates: n.Streams.Duplicates,
-		Replicas: Replicas(n)}
+	n.Streams.Replicas = Replicas(n)
+	return n.Streams
 }
 
 // Replicas is the configured number of replicas, 0 for auto.
@@ -42,52 +40,30 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 				continue
 			}
 			if p.Schema.Nulls == "auto" {
-				p.Schema.Nulls = fixed.Note().Nulls
+				p.Schema.Nulls = plugin.Nulls(fixed.Note().Nulls)
 			}
 		}
 		if p.Schema.Nulls == "" || p.Schema.Nulls == "auto" {
-			p.Schema.Nulls = string(plugin.NullsReject)
+			p.Schema.Nulls = plugin.NullsReject
 		}
-		gate := p.Training.Gate
+		p.Schema.Limits.Message, p.Schema.Limits.Body = int(p.Limits.Message), int(p.Limits.Expanded)
+		training := p.Training.Training
+		training.IgnoreDrift, training.Gate.NeverFirst = p.Training.Drift == "false", p.Training.First == "never"
+		if training.Quota.By == "none" {
+			training.Quota = plugin.Quota{}
+		}
 		one := stream.Pipeline{
-			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
-			Lease: c.NATS.Lease, ModelSyncTimeout: cmp.Or(c.NATS.ModelSyncTimeout, -1), Stream: p.Input.Stream,
-			Subject: p.Input.Subject, Labels: p.Input.Labels,
-			Partitions: p.Input.Partitions,
-			Output:     p.Output.Subject, Dead: p.Output.Dead,
-			Stop:    stream.Stop{Bad: p.Limits.Bad.Count, Of: p.Limits.Bad.Of},
-			AckWait: c.NATS.AckWait, AckPending: c.NATS.MaxAckPending, InFlight: p.Limits.InFlight,
-			Attempts:  uint64(p.Input.Attempts),
+			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby), Lease: c.NATS.Lease,
+			ModelSyncTimeout: cmp.Or(c.NATS.ModelSyncTimeout, -1),
+			Stream:           p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels, Partitions: p.Input.Partitions,
+			Output: p.Output.Subject, Dead: p.Output.Dead, Stop: p.Limits.Bad, AckWait: c.NATS.AckWait,
+			AckPending: c.NATS.MaxAckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
 			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub,
-				Strict: p.Model.Damaged == "stop", Keep: registry.Keep(p.Model.Keep)},
-			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
-			Stage: plugin.Config{
-				Spec: arrowio.Spec{
-					Features: p.Schema.Features, Sizes: p.Schema.Sizes, Label: p.Schema.Label, Key: p.Schema.Key,
-					Format: wire.Format(p.Input.Format),
-					Limits: arrowio.Limits{Message: int(p.Limits.Message), Body: int(p.Limits.Expanded),
-						Rows: p.Limits.Rows, Features: p.Limits.Features},
-				},
-				Nulls: plugin.Nulls(p.Schema.Nulls),
-				Output: arrowio.Output{Column: p.Output.Column, Columns: p.Output.Columns, Keep: p.Output.Keep,
-					Compression: p.Output.Compression, Format: wire.Format(p.Output.Format)},
-				Fit: p.Model.Fit(),
-				Training: plugin.Training{
-					Window: plugin.Window{Rows: p.Training.Window.Rows, Bytes: p.Training.Window.Bytes,
-						Age: p.Training.Window.Age, Balance: plugin.Balance(p.Training.Window.Balance)},
-					Quota:       quotaOf(p.Training.Quota),
-					Every:       plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
-					IgnoreDrift: p.Training.Every.Drift == "false",
-					Holdout:     p.Training.Holdout,
-					Block:       p.Training.Block,
-					Gate: plugin.Gate{Evidence: gate.Evidence, Margin: gate.Margin, MoreRows: gate.MoreRows,
-						NewClass: gate.NewClass, Following: gate.Following, NeverFirst: gate.First == "never"},
-					Align: plugin.Align(p.Training.Align),
-				},
-				Until:   plugin.Until(p.Training.UntilReady),
-				Classes: p.Limits.Classes,
-			},
+				Strict: p.Model.Damaged == "stop", Keep: p.Model.Keep},
+			MaxAge: p.Training.MaxAge, WhenStale: p.Training.WhenStale,
+			Stage: plugin.Config{Spec: p.Schema.Spec, Nulls: p.Schema.Nulls, Output: p.Output.Output, Fit: p.Model.Fit(),
+				Training: training, Until: p.Training.UntilReady, Classes: p.Limits.Classes},
 		}
 		one.Models.None, one.Models.Directory = p.Model.Store == "none", p.StoreDirectory()
 		values := p.Values()
@@ -124,10 +100,3 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 // effects are the effects of changed values, by the resets that they need.
 var effects = map[string]stream.Effect{"": stream.EffectApplied, "model": stream.EffectModelReset,
 	"schema": stream.EffectSchemaReset}
-
-func quotaOf(q config.Quota) plugin.Quota {
-	if q.By == "none" {
-		return plugin.Quota{}
-	}
-	return plugin.Quota{By: plugin.QuotaBy(q.By), Share: q.Share}
-}
