@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,10 +28,14 @@ type Shuffled struct {
 type place struct{ record, row int }
 
 // Shuffle reads all rows. The order is a function of the rows and of r.
-func Shuffle(in Source, r *rand.Rand) (*Shuffled, error) {
+func Shuffle(ctx context.Context, in Source, r *rand.Rand) (*Shuffled, error) {
 	s := &Shuffled{}
 	for {
 		rec, err := in.Next()
+		if err == nil && ctx.Err() != nil {
+			rec.Release()
+			err = ctx.Err()
+		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
