@@ -72,62 +72,65 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		if *pipeline != "" {
 			return answerLearning(ctx, e, configuration, *pipeline, *path, *log)
 		}
-		output := arrowio.Output{Column: *column, Columns: *single, Keep: *keep}
 		before, _ := os.Stat(*modelPath) // an error is that of the read
 		m, err := files.ReadModel(*modelPath)
 		if err != nil {
 			return err
 		}
-		t := &transformer{path: *data}
+		t := &transformer{path: *data, asked: plugin.Nulls(nulls), limits: file.Limits(),
+			output: arrowio.Output{Column: *column, Columns: *single, Keep: *keep}}
 		if isFrames {
-			limits := arrowio.Limits{Message: maxFrame, Body: 4 * maxFrame}
-			if err := t.open(m, nulls, output, limits); err != nil {
-				return err
-			}
-			defer t.stage.Close()
-			f := &frames{transformer: t}
-			if *watch {
-				f.refresh = watched(*modelPath, before,
-					func(m *model.Model) error { return t.open(m, nulls, output, limits) })
-			}
-			return f.answer(ctx, e, *log)
+			t.limits = arrowio.Limits{Message: maxFrame, Body: 4 * maxFrame}
 		}
-		if err := t.open(m, nulls, output, file.Limits()); err != nil {
+		if err := t.open(m); err != nil {
 			return err
 		}
-		defer t.stage.Close()
-		how.Categories = m.Note().Categories
-		in, err := files.Open(ctx, e, *data, how)
-		if err != nil {
-			return err
+		defer func() { t.stage.Close() }()
+		if !isFrames {
+			return t.transformFile(ctx, e, how, *path)
 		}
-		defer in.Close()
-		if err := checkKept(*keep, in, *data); err != nil {
-			return err
+		f := &frames{transformer: t}
+		if *watch {
+			f.refresh = watched(*modelPath, before, t.open)
 		}
-		out, err := files.Create(e, *path)
-		if err != nil {
-			return err
-		}
-		defer out.Discard()
-		t.in = in
-		t.columns = dataset.Columns{Name: files.Base(*data), Other: "numbers that are not in the model"}
-		if err := t.run(ctx, e, out); err != nil {
-			return err
-		}
-		if err := out.Close(); err != nil {
-			return err
-		}
-		dataset.NoteFile(e, in)
-		t.columns.Note(e, in, m.Features())
-		e.NoteIf(t.skipped > 0, "%d of %d rows are left out, because a feature is missing", t.skipped, t.rows)
-		e.NoteIf(t.imputed > 0, "%d of %d rows have missing features: each became the model's mean", t.imputed, t.rows)
-		dataset.NoteUnseen(e, t.unseen)
-		e.Infof("%d rows, %d features to %d by %s %s, to %s", t.rows-t.skipped, m.M(), m.Dim(), m.Method(),
-			m.Digest()[:16], *path)
-		return nil
+		return f.answer(ctx, e, *log)
 	}
 	return cmd
+}
+
+// transformFile transforms a file of rows into another file, and prints what it did.
+func (t *transformer) transformFile(ctx context.Context, e *cli.Env, how file.Options, path string) error {
+	m := t.stage.Live().Model
+	how.Categories = m.Note().Categories
+	in, err := files.Open(ctx, e, t.path, how)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := checkKept(t.output.Keep, in, t.path); err != nil {
+		return err
+	}
+	out, err := files.Create(e, path)
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	t.in = in
+	t.columns = dataset.Columns{Name: files.Base(t.path), Other: "numbers that are not in the model"}
+	if err := t.run(ctx, e, out); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	dataset.NoteFile(e, in)
+	t.columns.Note(e, in, m.Features())
+	e.NoteIf(t.skipped > 0, "%d of %d rows are left out, because a feature is missing", t.skipped, t.rows)
+	e.NoteIf(t.imputed > 0, "%d of %d rows have missing features: each became the model's mean", t.imputed, t.rows)
+	dataset.NoteUnseen(e, t.unseen)
+	e.Infof("%d rows, %d features to %d by %s %s, to %s", t.rows-t.skipped, m.M(), m.Dim(), m.Method(),
+		m.Digest()[:16], path)
+	return nil
 }
 
 // checkKept returns an error if a name of --keep is no column of the file.
@@ -145,6 +148,10 @@ func checkKept(keep []string, in *file.Reader, path string) error {
 // transformer transforms batches as the daemon does: the embedding of a file equals, bit by bit, what the daemon would
 // publish.
 type transformer struct {
+	asked  plugin.Nulls // "": those of the model
+	output arrowio.Output
+	limits arrowio.Limits
+
 	in      *file.Reader // nil: messages come from elsewhere
 	stage   *plugin.Stage
 	nulls   plugin.Nulls
@@ -156,10 +163,10 @@ type transformer struct {
 }
 
 // open uses a model from now on. If it fails, the previous one stays in use.
-func (t *transformer) open(m *model.Model, nulls string, output arrowio.Output, limits arrowio.Limits) error {
-	policy := plugin.Nulls(cmp.Or(nulls, m.Note().Nulls))
-	stage, err := plugin.New(plugin.Config{Fixed: m, Nulls: policy, Output: output,
-		Spec: arrowio.Spec{Features: []string{"*"}, Limits: limits}})
+func (t *transformer) open(m *model.Model) error {
+	policy := cmp.Or(t.asked, plugin.Nulls(m.Note().Nulls))
+	stage, err := plugin.New(plugin.Config{Fixed: m, Nulls: policy, Output: t.output,
+		Spec: arrowio.Spec{Features: []string{"*"}, Limits: t.limits}})
 	if err != nil {
 		return cli.Usagef("%w", err)
 	}
