@@ -5,31 +5,27 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/eval"
-	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/model/score"
 )
 
-// flowers are twelve rows of iris: sepal length and width, petal length and width in cm.
-func flowers() *model.Data {
-	return &model.Data{
-		X: []float64{
-			5.1, 3.5, 1.4, 0.2, 4.9, 3.0, 1.4, 0.2, 4.7, 3.2, 1.3, 0.2, 4.6, 3.1, 1.5, 0.2,
-			7.0, 3.2, 4.7, 1.4, 6.4, 3.2, 4.5, 1.5, 6.9, 3.1, 4.9, 1.5, 5.5, 2.3, 4.0, 1.3,
-			6.3, 3.3, 6.0, 2.5, 5.8, 2.7, 5.1, 1.9, 7.1, 3.0, 5.9, 2.1, 6.3, 2.9, 5.6, 1.8,
-		},
-		N: 12, M: 4,
-		Y:        []int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2},
-		Classes:  []string{"setosa", "versicolor", "virginica"},
-		Features: []string{"sepal_length", "sepal_width", "petal_length", "petal_width"},
-	}
-}
+// flowers are features of four rows of iris: sepal length and width, petal length and width in cm.
+var flowers = model.DenseRows([]float64{
+	5.1, 3.5, 1.4, 0.2,
+	7.0, 3.2, 4.7, 1.4,
+	5.5, 2.3, 4.0, 1.3,
+	6.3, 3.3, 6.0, 2.5,
+}, 4, 4)
 
-func fitted() *model.Model {
-	m, err := fit.Fit(context.Background(), flowers(),
-		fit.Config{Method: "lda", Dim: 2, Params: map[string]string{"ridge": "0.1"}})
+// read reads a model of lda: flowers was fitted on twelve rows of iris, and flowers-refit on eleven of them.
+func read(name string) *model.Model {
+	file, err := os.Open("testdata/" + name + ".embedd")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	m, err := model.Read(file)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,7 +33,7 @@ func fitted() *model.Model {
 }
 
 func ExampleModel_Project() {
-	m := fitted()
+	m := read("flowers")
 	// Two rows as float32, row-major, the way an Arrow batch holds them.
 	x := []float32{5.0, 3.6, 1.4, 0.2, 6.5, 3.0, 5.8, 2.2}
 	rows := model.Rows{N: 2, Blocks: []model.Block{{F32: x, Cols: 4, RowStride: 4, ColStride: 1}}}
@@ -52,7 +48,7 @@ func ExampleModel_Project() {
 }
 
 func ExampleModel_ScaledTo() {
-	m := fitted()
+	m := read("flowers")
 	x := []float64{5.0, 3.6, 1.4, 0.2}
 	z := make([]float64, 4)
 	if err := m.ScaledTo(z, model.DenseRows(x, 1, 4)); err != nil {
@@ -63,7 +59,7 @@ func ExampleModel_ScaledTo() {
 }
 
 func ExampleWrite() {
-	m := fitted().WithNote(model.Note{Version: "7", Source: map[string]string{"file": "iris.csv"}})
+	m := read("flowers").WithNote(model.Note{Version: "7", Source: map[string]string{"file": "iris.csv"}})
 	var file bytes.Buffer
 	if err := model.Write(&file, m); err != nil {
 		log.Fatal(err)
@@ -82,54 +78,12 @@ func ExampleRead() {
 	// Output: model file: not a model file: it does not start with the magic bytes; name another file
 }
 
-func ExampleEvaluate() {
-	c := eval.Config{Data: "flowers", Methods: []string{eval.Raw, "lda"}, Dims: []int{2, 3}, Splits: 4, Seed: 1}
-	err := eval.Evaluate(context.Background(), flowers(), c, func(r eval.Result) error {
-		fmt.Printf("%s: dim %d, used %d, accuracy %.2f\n", r.Method, r.Dim, r.DimUsed, r.AccuracyMean)
-		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// raw: dim 4, used 4, accuracy 0.96
-	// lda: dim 2, used 2, accuracy 0.88
-	// lda: dim 3, used 2, accuracy 0.88
-}
-
 func ExampleAlign() {
-	live := fitted()
-	// A later fit on other rows of the same kind.
-	d := flowers()
-	d.X, d.Y, d.N = d.X[4:], d.Y[1:], 11
-	candidate, err := fit.Fit(context.Background(), d,
-		fit.Config{Method: "lda", Dim: 2, Params: map[string]string{"ridge": "0.1"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	anchors := flowers()
-	aligned, a, err := model.Align(context.Background(), candidate, live,
-		model.DenseRows(anchors.X, anchors.N, anchors.M), model.AlignBlock)
+	live, candidate := read("flowers"), read("flowers-refit")
+	aligned, a, err := model.Align(context.Background(), candidate, live, flowers, model.AlignBlock)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("comparable %v, correlation %.2f, dim %d\n", a.Comparable, a.Correlation, aligned.Dim())
 	// Output: comparable true, correlation [1.00 1.00], dim 2
-}
-
-func ExampleNearest() {
-	ref := []float64{0, 0, 1, 0, 5, 5} // three rows of two numbers
-	at, err := score.Nearest(context.Background(), ref, 3, []float64{0.6, 0, 4, 6}, 2, 2)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(at)
-	// Output: [1 2]
-}
-
-func ExampleStratified() {
-	y := []int{0, 0, 0, 0, 1, 1, -1}
-	train, test := score.Stratified(y, 0.5, 1)
-	fmt.Println(len(train), "to train,", len(test), "to test")
-	// Output: 3 to train, 3 to test
 }
