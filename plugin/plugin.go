@@ -149,6 +149,7 @@ type (
 	Outcome       = spec.Outcome
 	Release       = spec.Release
 	Status        = spec.Status
+	Progress      = spec.Progress
 	ClassOutliers = spec.ClassOutliers
 	Limits        = spec.Limits
 	LabelStatus   = spec.LabelStatus

@@ -199,30 +199,50 @@ type ClassOutliers struct {
 	Limited  int    `json:"limited"`   // rows with values that enter fits as the limits of their feature
 }
 
+// Progress is how far learning is, as the status of a stage has it and a host reports it.
+type Progress struct {
+	Rows    int `json:"rows"`    // labelled rows in the window
+	Classes int `json:"classes"` // classes of these rows
+	// ClassesSeen is the number of classes that labelled rows had lately, those of the window included.
+	ClassesSeen    int   `json:"classes_seen"`
+	Bytes          int64 `json:"bytes"`            // memory of the window
+	Needed         int   `json:"needed"`           // labelled rows that make a first model due
+	Backlog        int   `json:"backlog"`          // labelled rows and corrections of labels in the queue
+	Dropped        int   `json:"dropped"`          // labelled rows and corrections that were not learned: the queue was full
+	OverClassLimit int   `json:"over_class_limit"` // labelled rows of classes beyond Config.Classes, which are not learned
+	RareClassRows  int   `json:"rare_class_rows"`  // rows in the window of classes that have too few rows to enter a fit
+	Outliers       int   `json:"outliers"`         // rows that were set aside and enter no fit: many values are extreme
+	LimitedRows    int   `json:"limited_rows"`     // rows in the window with values beyond limits, which enter fits as these
+	OverQuota      int   `json:"over_quota"`       // rows that left the window because their source exceeded its Quota
+	// LastOutlier is a sentence about the newest row with an extreme value.
+	LastOutlier string `json:"last_outlier,omitempty"`
+	// OutlierClasses are the classes in the window of which rows are set aside or limited, at most 20 with the most.
+	OutlierClasses []ClassOutliers `json:"outlier_classes,omitempty"`
+	Fitting        bool            `json:"fitting"`        // the worker is busy
+	LabelsSuspect  bool            `json:"labels_suspect"` // no model beats chance on the newest rows; nothing goes live
+	HasRuns        bool            `json:"has_runs"`       // labels come in runs, more than in a random order
+	// Unusual is what is unusual about the stream, in the order of UnusualKinds.
+	Unusual   []Unusual `json:"unusual,omitempty"`
+	Restoring bool      `json:"restoring"` // the window is being read again after a restart
+	// CandidateRows are the rows of the candidate with the most evidence, Evidence is its e-value; see Gate.
+	CandidateRows int     `json:"candidate_rows"`
+	Evidence      float64 `json:"evidence"`
+	// Door is the door at which that candidate is tested. docs/models.md lists the doors.
+	Door   string `json:"door,omitempty"`
+	Clock  string `json:"clock,omitempty"` // a sentence if timestamps are ahead of this machine's clock, or went back
+	Alarms int    `json:"alarms"`          // drift alarms that cut the window
+	Fits   int    `json:"fits"`            // models that were fitted, candidates included
+}
+
 // Status describes the progress of learning.
 type Status struct {
-	Live    *Live
-	Rows    int // labelled rows in the window
-	Classes int // classes of these rows
-	// ClassesSeen is the number of classes that labelled rows had lately, those of the window included.
-	ClassesSeen int
-	Largest     int   // rows of the largest class
-	Bytes       int64 // memory of the window
-	Needed      int   // labelled rows that make a first model due
+	Live *Live
+	Progress
+	Largest int // rows of the largest class
 	// Received counts the rows that arrived for training, Unlabelled those of them without a label, Incomplete those
 	// that are not learned because a feature is missing.
 	Received, Unlabelled, Incomplete int
 	Hint                             string // why there is no first model yet, or what limits learning, and the fix; or ""
-	Backlog                          int    // labelled rows and corrections of labels in the queue
-	Dropped                          int    // labelled rows and corrections that were not learned: the queue was full
-	OverClassLimit                   int    // labelled rows of classes beyond Config.Classes, which are not learned
-	RareClassRows                    int    // rows in the window of classes that have too few rows to enter a fit
-	OverQuota                        int    // rows that left the window because their source exceeded its Quota
-	Outliers                         int    // rows that were set aside and enter no fit: many of their values are extreme
-	LimitedRows                      int    // rows in the window with values beyond limits, which enter fits as the limits
-	LastOutlier                      string // a sentence about the newest row with an extreme value
-	// OutlierClasses are the classes in the window of which rows are set aside or limited, at most 20 with the most.
-	OutlierClasses []ClassOutliers
 	// ReadFrom is the sequence number of the oldest message that a restart must read: the window, or a row that waits
 	// for its label, needs it.
 	ReadFrom uint64
@@ -232,23 +252,16 @@ type Status struct {
 	// the leader.
 	Candidates      []ContractCandidate
 	OtherCandidates int
-	Counted         int    // messages of all candidates
-	Mismatched      int    // messages that arrived before the contract was known, do not fit it, and were not learned
-	Clock           string // a sentence if timestamps are ahead of this machine's clock, or went back
-	Fitting         bool   // the worker is busy
-	LabelsSuspect   bool   // no model beats chance on the newest rows; nothing goes live
+	Counted         int // messages of all candidates
+	Mismatched      int // messages that arrived before the contract was known, do not fit it, and were not learned
 	// EffectiveRows is how many independent rows the rows of the window are worth: their number divided by the design
 	// effect of the live model's mistakes. NaN: not known yet.
 	EffectiveRows float64
-	// RunRows is the mean number of rows in a row with the same label, in the window; 0: unknown. HasRuns is whether
-	// labels come in runs, more than in a random order.
+	// RunRows is the mean number of rows in a row with the same label, in the window; 0: unknown.
 	RunRows float64
-	HasRuns bool
 	// LabelledShare is the share of the rows with a label, of those that arrived since the start; NaN: none arrived.
 	LabelledShare float64
-	Unusual       []Unusual // what is unusual about the stream, in the order of UnusualKinds
-	Restoring     bool      // the window is being read again after a restart
-	Pinned        bool      // the live model was pinned, and no fit replaces it
+	Pinned        bool // the live model was pinned, and no fit replaces it
 	// RowsUntilFit is how many more labelled rows make the next fit due by their number; nil: no number does.
 	RowsUntilFit *int
 	Limits       Limits
@@ -261,19 +274,12 @@ type Status struct {
 	Scored           int // rows that Accuracy was measured on
 	// HeldOut is the share of held-out rows of the window that the live model had right when they last judged a candidate
 	// against it, which happens where labels come in runs. NaN: they judged none.
-	HeldOut float64
-	// Candidate is the accuracy of the best candidate, Evidence its e-value; see Gate.
-	Candidate     float64
-	CandidateRows int
-	Evidence      float64
-	// Door is the door at which that candidate is tested, EvidenceRequired the evidence at which it opens; +Inf if it is
-	// closed. docs/models.md lists the doors.
-	Door             string
+	HeldOut   float64
+	Candidate float64 // accuracy of the candidate with the most evidence
+	// EvidenceRequired is the evidence at which the Door opens; +Inf if it is closed.
 	EvidenceRequired float64
 
-	Alarms  int           // drift alarms that cut the window
 	Drift   float64       // largest difference of the drift detector's last check, over its limit; 0: too few rows
-	Fits    int           // models that were fitted, candidates included
 	LastFit time.Duration // duration of the last promotion, from the fit to the change of the live model
 	Note    string        // a sentence on the last candidate that passed or failed
 }

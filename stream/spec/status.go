@@ -199,49 +199,21 @@ type Undeliverable struct {
 
 // Learning is the progress of learning.
 type Learning struct {
-	Rows    int `json:"rows"` // labelled rows in the window
-	Classes int `json:"classes"`
-	// ClassesSeen is the number of classes that labelled rows had lately, those of the window included
-	ClassesSeen int   `json:"classes_seen"`
-	Bytes       int64 `json:"bytes"`
-	Needed      int   `json:"needed"`  // labelled rows that make a first model due
-	Backlog     int   `json:"backlog"` // labelled rows that wait to be learned
+	plugin.Progress
 	// BehindSeconds is the age of the newest labelled row that was learned; null: none since the start
-	BehindSeconds  *float64 `json:"behind_seconds"`
-	Dropped        int      `json:"dropped"`          // labelled rows that arrived too fast
-	OverClassLimit int      `json:"over_class_limit"` // labelled rows of classes beyond limits.classes
-	RareClassRows  int      `json:"rare_class_rows"`  // rows in the window whose class has too few rows to enter a fit
-	Outliers       int      `json:"outliers"`         // rows set aside, in no fit: many of their values are extreme
-	LimitedRows    int      `json:"limited_rows"`     // rows with values that enter fits as the limits of their feature
-	// rows that left the window because their source had more than its share; see training.quota
-	OverQuota   int    `json:"over_quota"`
-	LastOutlier string `json:"last_outlier,omitempty"` // the newest row with an extreme value, a sentence
-	// classes of which rows are set aside or limited, at most 20 with the most
-	OutlierClasses []plugin.ClassOutliers `json:"outlier_classes,omitempty"`
-	Fitting        bool                   `json:"fitting"`
-	// LabelsSuspect: no model beats chance on the newest rows, so nothing goes live
-	LabelsSuspect bool `json:"labels_suspect"`
+	BehindSeconds *float64 `json:"behind_seconds"`
 	// EffectiveRows is how many independent rows those of the window are worth; null: not known yet
 	EffectiveRows *float64 `json:"effective_rows"`
 	RunRows       *float64 `json:"run_rows"` // mean number of rows in a row with one label; null: not known yet
-	HasRuns       bool     `json:"has_runs"` // labels come in runs, more than in a random order
 	// LabelledShare is the share of the rows that arrived since the start that have a label; null: none arrived
-	LabelledShare *float64         `json:"labelled_share"`
-	Unusual       []plugin.Unusual `json:"unusual,omitempty"` // what is unusual about the stream
-	Restoring     bool             `json:"restoring"`         // the window is being read again after a restart
+	LabelledShare *float64 `json:"labelled_share"`
 
-	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
-	Chance        *float64 `json:"chance"`    // what it would be if labels were random
-	Candidate     *float64 `json:"candidate"` // accuracy of the candidate with the most evidence
-	CandidateRows int      `json:"candidate_rows"`
-	Evidence      float64  `json:"evidence"` // for that candidate
-	// Door is the door at which that candidate is tested, EvidenceRequired the evidence at which it opens; null: closed.
-	Door             string   `json:"door,omitempty"`
+	Accuracy  *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
+	Chance    *float64 `json:"chance"`    // what it would be if labels were random
+	Candidate *float64 `json:"candidate"` // accuracy of the candidate with the most evidence
+	// EvidenceRequired is the evidence at which the door opens; null: it is closed.
 	EvidenceRequired *float64 `json:"evidence_required,omitempty"`
 
-	Clock          string  `json:"clock,omitempty"` // set where messages have timestamps ahead of this machine's clock
-	Alarms         int     `json:"alarms"`          // concept drifts that cut the window
-	Fits           int     `json:"fits"`
 	LastFitSeconds float64 `json:"last_fit_seconds"`
 	LastFit        string  `json:"last_fit,omitempty"`    // its result
 	InputEvent     string  `json:"input_event,omitempty"` // the last event of the input stream
@@ -260,17 +232,10 @@ func (s Status) Report() Report {
 		g.LabelledShare = math.NaN()
 	}
 	r := Report{Common: s.Common, Halted: s.Halted != "", Schema: s.schema(),
-		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
-			Dropped: g.Dropped, OverClassLimit: g.OverClassLimit, RareClassRows: g.RareClassRows, Outliers: g.Outliers,
-			LimitedRows: g.LimitedRows, OutlierClasses: g.OutlierClasses, LastOutlier: g.LastOutlier,
-			OverQuota: g.OverQuota, Clock: g.Clock, Fitting: g.Fitting, Restoring: g.Restoring,
-			LabelsSuspect: g.LabelsSuspect, ClassesSeen: g.ClassesSeen, EffectiveRows: known(g.EffectiveRows),
-			RunRows: known(g.RunRows), HasRuns: g.HasRuns, LabelledShare: known(g.LabelledShare), Unusual: g.Unusual,
-			CandidateRows: g.CandidateRows,
-			Accuracy:      known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate), Evidence: g.Evidence,
-			Door: g.Door, EvidenceRequired: known(g.EvidenceRequired),
-			Alarms: g.Alarms, Fits: g.Fits, LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note,
-			InputEvent: s.InputEvent}}
+		Learning: Learning{Progress: g.Progress, EffectiveRows: known(g.EffectiveRows), RunRows: known(g.RunRows),
+			LabelledShare: known(g.LabelledShare), Accuracy: known(g.Accuracy), Chance: known(g.Chance),
+			Candidate: known(g.Candidate), EvidenceRequired: known(g.EvidenceRequired), LastFitSeconds: g.LastFit.Seconds(),
+			LastFit: g.Note, InputEvent: s.InputEvent}}
 	if !g.Newest.IsZero() {
 		behind := time.Since(g.Newest).Seconds()
 		r.Learning.BehindSeconds = &behind
