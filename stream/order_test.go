@@ -261,7 +261,7 @@ func endsHalted(t *testing.T) bool {
 		return false
 	}
 	at := struct{ Holder string }{"none was loaded"}
-	if err := f.seats().Load(t.Context(), has.BookmarkKey("p"), &at); err != nil || at.Holder != "" {
+	if err := lease.Load(t.Context(), f.seats(), has.BookmarkKey("p"), &at); err != nil || at.Holder != "" {
 		t.Errorf("its end is taken for a death: %v %v", at, err)
 	}
 	p.Stop = Stop{}

@@ -140,7 +140,7 @@ func TestPartitionsAfterConsumerRecreated(t *testing.T) {
 	p := keyed()
 	p.Partitions, p.Stage.Fixed = 2, fixed(t)
 	bookmarked := func() (at struct{ Floor uint64 }) {
-		if err := f.seats().Load(t.Context(), needs.Partition{}.BookmarkKey("p"), &at); err != nil {
+		if err := lease.Load(t.Context(), f.seats(), needs.Partition{}.BookmarkKey("p"), &at); err != nil {
 			t.Fatal(err)
 		}
 		return at

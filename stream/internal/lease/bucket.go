@@ -146,11 +146,12 @@ func (b *Bucket) Save(ctx context.Context, key string, value any) error {
 	return err
 }
 
-// Load reads what Save stored. If that cannot be decoded, value is as far as it could be, and else unchanged.
-func (b *Bucket) Load(ctx context.Context, key string, value any) error {
+// Load reads what Save stored. Without a value that can be decoded, value is unchanged.
+func Load[T any](ctx context.Context, b *Bucket, key string, value *T) error {
 	text, _, err := b.keys.Get(ctx, key)
-	if err == nil && text != nil {
-		_ = json.Unmarshal(text, value)
+	var stored T
+	if err == nil && text != nil && json.Unmarshal(text, &stored) == nil {
+		*value = stored
 	}
 	return err
 }

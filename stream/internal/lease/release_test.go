@@ -56,6 +56,21 @@ func TestReleasedDuringRequest(t *testing.T) {
 	}
 }
 
+// TestLoadsWholeValues: a value that cannot be decoded changes nothing, also no part of it that could be.
+func TestLoadsWholeValues(t *testing.T) {
+	bucket, _ := open(t)
+	type pair struct{ A, B int }
+	for text, want := range map[string]pair{`{"A":3,"B":4}`: {3, 4}, `{"A":3}`: {3, 0}, `{"A":3,"B":"x"}`: {1, 2}} {
+		if err := bucket.keys.Put(t.Context(), "q", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		got := pair{1, 2}
+		if err := Load(t.Context(), bucket, "q", &got); err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+}
+
 // leaseOf is a lease on a separate server.
 func leaseOf(t *testing.T) *Lease {
 	t.Helper()

@@ -126,7 +126,7 @@ var errStillShared = errors.New("replicas without partitions still read it")
 // acknowledged, or may still be delivered to another process.
 func (p *partitions) bindConsumer(ctx context.Context, q needs.Partition, s *source) (c jetstream.Consumer,
 	created time.Time, err error) {
-	if err = p.leases.Load(ctx, q.BookmarkKey(p.Name), &s.previous); err != nil {
+	if err = lease.Load(ctx, p.leases, q.BookmarkKey(p.Name), &s.previous); err != nil {
 		return nil, created, err
 	} // without a valid one the partition starts from what the consumer knows
 	if c, created, err = p.consumers.bind(ctx, s); err != nil {
