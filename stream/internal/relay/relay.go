@@ -11,15 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -146,150 +143,6 @@ func (r *Relay) Open(progress func() string) {
 	r.gate = answerGate{stage: r.Running, skipsUntilReady: r.Stage.Until == plugin.UntilSkip,
 		holdsWhenStale: r.WhenStale == spec.StaleHold, freshness: r.Freshness, refresh: replica.RefreshAge, halt: &r.halt,
 		outdated: replica.Outdated, progress: progress, log: r.Log}
-}
-
-// Serve answers the messages of the input stream in order until ctx is done, and then those that were pulled before, as
-// far as the drain timeout allows. severed is done when the connection was closed: then nothing can be answered.
-func (r *Relay) Serve(ctx, severed context.Context) (err error) {
-	u := newPublisher(r.Conn, r.Models.Hub)
-	defer u.close()
-	u.release = func(a *answer) { r.send(u, a) }
-	unacked := newInFlight(r.activity, r.utilization.maxMessages)
-	r.unacked.Store(unacked)
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	ctx, endPull := context.WithCancel(ctx)
-	defer endPull()
-	var isLate atomic.Bool
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.drainTimeout, func() { isLate.Store(true); stop() }) })()
-	defer context.AfterFunc(severed, stop)()
-
-	var wg sync.WaitGroup
-	defer task.Every(work, r.AckWait/3, func(context.Context) { unacked.keepAlive() }).Stop()
-	var pulled chan *input
-	endWait := r.utilization.wait()
-	begin := sync.OnceFunc(func() { // an idle pipeline has neither the goroutines nor the queues
-		endWait()
-		pulled = make(chan *input, maxPending)
-		sent := make(chan *answer, maxPending)
-		wg.Go(func() {
-			defer close(sent)
-			for in := range r.utilization.receive(pulled) {
-				r.answerOne(ctx, work, unacked, u, in, sent)
-			}
-		})
-		wg.Go(func() {
-			defer stop()
-			c := newConfirmer(r.hotPath, u)
-			c.inFlight, c.sent = unacked, sent
-			c.run(work)
-		})
-	})
-	out := func(in *input) {
-		begin()
-		pulled <- in
-	}
-	if r.Partitions > 0 {
-		(&partitionOwner{partitions: r.partitions, work: work, inFlight: unacked, out: out}).run(ctx)
-	} else {
-		err = (&puller{hotPath: r.hotPath, source: r.shared, work: work, inFlight: unacked, out: out}).run(ctx)
-	}
-	endPull() // after an error of the pull, inputs must not wait for a model any longer
-	if pulled != nil {
-		close(pulled)
-	}
-	wg.Wait()
-	for _, in := range unacked.inputs {
-		in.source.attempts.retract(work, in)
-	}
-	if left := r.nakAll(unacked); left > 0 && isLate.Load() {
-		err = errors.Join(err, r.errDrain(left))
-	}
-	return err
-}
-
-// answerOne publishes the answer to an input, if it is answered here, and passes it on to sent.
-func (r *Relay) answerOne(ctx, work context.Context, unacked *inFlight, u *publisher, in *input, sent chan<- *answer) {
-	a := r.process(ctx, work, unacked, in)
-	if a == nil {
-		return
-	}
-	r.publish(u, a)
-	killpoint.Here(killpoint.Published)
-	if len(a.deadLetters) > 0 {
-		killpoint.Here(killpoint.Dead)
-	}
-	sent <- a
-	if in.isSuspect {
-		unacked.awaitIdle(work)
-	}
-}
-
-// nakAll naks the inputs that were not answered, so that they are redelivered at once, and returns how many there are.
-func (r *Relay) nakAll(unacked *inFlight) int {
-	r.activity.processing.Add(-int64(unacked.processing))
-	for _, in := range unacked.inputs {
-		endSpan(in.span, errNotAnswered)
-	}
-	left := unacked.all()
-	for _, msg := range left {
-		_ = msg.Nak()
-	}
-	return len(left)
-}
-
-func (r *Relay) errDrain(inputs int) error {
-	why := ""
-	if reason := r.Conditions.Reason(health.Publish); reason != "" {
-		why = ": " + reason
-	}
-	return spec.Describe(fmt.Sprintf("stopping: %d inputs that were pulled are not answered after %v%s; they stay "+
-		"in stream %s and are answered after the next start",
-		inputs, r.drainTimeout, why, r.Stream), spec.ErrDrain)
-}
-
-// errNotAnswered is the status of the span of an input that is redelivered after a stop.
-var errNotAnswered = errors.New("stopping: not answered here")
-
-// process answers a pulled input. It returns nil if the input is not answered here. Then it was removed from those in
-// flight, or stays there until Serve naks what is left; either way it is redelivered.
-func (r *Relay) process(ctx, work context.Context, unacked *inFlight, in *input) *answer {
-	if !in.source.isActive() { // it is redelivered, here or to the new owner of the partition
-		unacked.remove(in)
-		return nil
-	}
-	if in.source.isOrdered() {
-		if r.gate.check() != 0 { // the partition is released, which must not wait for the input
-			in.source.abort()
-			unacked.remove(in)
-			return nil
-		}
-	} else if !r.gate.wait(ctx, anyReason&^outdated) { // other replicas wait for the same, except while this is outdated
-		return nil
-	} else if r.gate.closed()&outdated != 0 { // another replica answers it, or this one when it is up to date
-		if r.training.ReadsOnce() {
-			r.training.Offer(&in.Message, &in.training) // the redelivery is not used for training
-		}
-		_ = in.msg.NakWithDelay(time.Second) // without a delay the open pull would receive it
-		unacked.remove(in)
-		return nil
-	}
-	if work.Err() != nil {
-		return nil
-	}
-	r.Running.Open(&r.transformer.opened, in.Data)
-	expanded := int64(r.Running.Expanded(&r.transformer.opened) - len(in.Data))
-	if !unacked.process(work, in, expanded, r.partitions.maxInFlight(), in.isSuspect) {
-		return nil
-	}
-	beginSpan(r.Scope, in)
-	a := r.transformer.answerSuspect(work, in)
-	if a == nil || work.Err() != nil { // a lookup that ended with work does not know whether the answer is stored
-		return nil
-	}
-	unacked.grow(in, a.bytes())
-	r.utilization.processed(a.seconds)
-	return a
 }
 
 // ServeCore is Serve for an input without a stream.
