@@ -33,7 +33,7 @@ type Bucket struct {
 
 	announces atomic.Bool  // see AnnounceChanges
 	receiver  *Receiver    // of announcements
-	streams   *StreamCache // for state
+	streams   *StreamCache // for State
 
 	mu       sync.Mutex
 	watches  map[string]*announcements // by pipeline
@@ -69,8 +69,7 @@ func OpenBucketByKey(ctx context.Context, js jetstream.JetStream, name string) (
 // NewBucket is a bucket of a name. It sends no request.
 func NewBucket(js jetstream.JetStream, name string) *Bucket {
 	return &Bucket{js: js, name: name, prefix: PublishPrefix(js) + "$KV." + name + ".",
-		streams:  NewCache[jetstream.Stream](KeyPoll / 4),
-		receiver: NewReceiver(js.Conn())}
+		streams: NewStreamCache(), receiver: NewReceiver(js.Conn())}
 }
 
 // EnsureBucket opens a bucket, and creates it with a number of replicas (see WithReplicas) where it is missing. If it

@@ -153,7 +153,7 @@ func AnnounceDelay() time.Duration { return rand.N(announceJitter) }
 // Follow reads keys of a pipeline with FollowKeys.
 func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (stop func()) {
 	return FollowKeys(ctx, Source{
-		State: b.state,
+		State: b.State,
 		Watch: func(notify func(Change)) func() { return b.Watch(pipeline+".", notify).Stop },
 		Poll:  func() time.Duration { return jitter(KeyPoll) },
 	}, keys)
@@ -170,7 +170,7 @@ type Source struct {
 }
 
 // SourceState is the state of a stream: its creation in nanoseconds since 1970, since the sequences of a recreated
-// stream begin again, and its last sequence.
+// stream begin again, and its last sequence. Of files Created is 0.
 type SourceState struct {
 	Created int64
 	Last    uint64
@@ -333,13 +333,17 @@ func SubjectEnds(ctx context.Context, js jetstream.JetStream, stream, prefix str
 	return ends, nil
 }
 
-// state is the state of the bucket as it was at most a quarter of KeyPoll ago.
-func (b *Bucket) state(ctx context.Context) (SourceState, time.Time, error) {
+// State returns the state of the bucket as it was at most a second ago, and when that was; zero if it does not exist,
+// since Get creates it.
+func (b *Bucket) State(ctx context.Context) (now SourceState, at time.Time, err error) {
 	s, at, err := b.streams.GetAt(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
-		return Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, b.stream()) })
+		return Stream(ctx, b.js, b.stream())
 	})
-	if err != nil {
-		return SourceState{}, at, err
+	switch {
+	case IsNotFound(err):
+		return now, at, nil
+	case err != nil:
+		return now, at, err
 	}
 	return SourceState{s.CachedInfo().Created.UnixNano(), s.CachedInfo().State.LastSeq}, at, nil
 }

@@ -206,10 +206,10 @@ func (d *directory) watch(string, func(natsx.Change)) (time.Duration, func()) {
 	return pollFiles, func() {}
 }
 
-func (d *directory) state(_ context.Context, pipeline string) (state, error) {
+func (d *directory) state(_ context.Context, pipeline string) (natsx.SourceState, time.Time, error) {
 	at := time.Now()
 	newest, err := d.newest(pipeline)
-	return state{sequence: newest, at: at}, err
+	return natsx.SourceState{Last: newest}, at, err
 }
 
 func (d *directory) refused(string) []natsx.Refusal { return nil }

@@ -69,8 +69,7 @@ func CreateEdge(ctx context.Context, js jetstream.JetStream, domain string, repl
 	if err != nil {
 		return nil, err
 	}
-	return &Edge{jetStream: mirror, domain: domain, hub: &jetStream{js: hub, bucket: natsx.NewBucket(hub, Bucket),
-		streams: natsx.NewStreamCache()}}, nil
+	return &Edge{jetStream: mirror, domain: domain, hub: &jetStream{js: hub, bucket: natsx.NewBucket(hub, Bucket)}}, nil
 }
 
 func createMirrors(ctx context.Context, js jetstream.JetStream, domain string, replicas int) error {
@@ -125,17 +124,16 @@ func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte,
 	return next, err
 }
 
-func (e *Edge) state(ctx context.Context, pipeline string) (state, error) {
+func (e *Edge) state(ctx context.Context, pipeline string) (natsx.SourceState, time.Time, error) {
 	within, cancel := context.WithTimeout(ctx, hubWait)
 	defer cancel()
-	s, err := e.hub.state(within, pipeline)
-	if err == nil && !s.created.IsZero() {
-		e.answeredAt.advance(s.at)
-		return s, nil
+	s, at, err := e.hub.state(within, pipeline)
+	if err == nil && s.Created != 0 {
+		e.answeredAt.advance(at)
+		return s, at, nil
 	}
-	s, err = e.jetStream.state(ctx, pipeline)
-	s.at = e.HubAnsweredAt()
-	return s, err
+	s, _, err = e.jetStream.state(ctx, pipeline)
+	return s, e.HubAnsweredAt(), err
 }
 
 // get reads from the mirror, and from the hub what the mirror lacks.

@@ -47,7 +47,7 @@ func TestMirrorIsBehind(t *testing.T) {
 	if p, err := r.Pointer(t.Context()); err != nil || p.Pin != a || !e.HubAnsweredAt().Equal(answered) {
 		t.Errorf("without the hub %+v, %v", p, err)
 	}
-	if state, err := e.state(t.Context(), "digits"); err != nil || !state.at.Equal(answered) {
+	if state, at, err := e.state(t.Context(), "digits"); err != nil || !at.Equal(answered) {
 		t.Errorf("without the hub the state is %+v, %v", state, err)
 	}
 	if _, err := r.Unpin(t.Context(), Request{}); err == nil || errors.Is(err, ErrMissing) {
@@ -69,7 +69,7 @@ func TestHubCannotListItsModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	save(t, New(at, "digits", Options{}), 1, "")
-	hub := &jetStream{js: server.JS, bucket: natsx.NewBucket(server.JS, Bucket), streams: natsx.NewStreamCache()}
+	hub := &jetStream{js: server.JS, bucket: natsx.NewBucket(server.JS, Bucket)}
 	r := New(&Edge{jetStream: mirror.(*jetStream), hub: hub, domain: "hub"}, "digits", Options{})
 	pointers, err := server.JS.Stream(t.Context(), pointerStream)
 	if err != nil {

@@ -16,10 +16,7 @@ import (
 func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop func()) {
 	interval := r.options.MaxStaleness / 4
 	return natsx.FollowKeys(ctx, natsx.Source{
-		State: func(ctx context.Context) (natsx.SourceState, time.Time, error) {
-			s, err := r.store.state(ctx, r.pipeline)
-			return natsx.SourceState{Created: s.created.UnixNano(), Last: s.sequence}, s.at, err
-		},
+		State: func(ctx context.Context) (natsx.SourceState, time.Time, error) { return r.store.state(ctx, r.pipeline) },
 		Watch: func(notify func(natsx.Change)) (stop func()) {
 			poll, stop := r.store.watch(r.pipeline, notify)
 			interval = min(interval, poll)
@@ -112,12 +109,12 @@ func (r *Registry) checkOutdated(ctx context.Context, p *Pointer, revision uint6
 	newest := r.revision.Load()
 	isOutdated := r.adopted.Load().live != "" && p.Live != "" && p.Term < r.term
 	if revision < newest {
-		store, err := r.store.state(ctx, r.pipeline)
+		store, _, err := r.store.state(ctx, r.pipeline)
 		if err != nil {
 			return err
 		}
-		if isOutdated = store.created.Equal(r.created) && revision != 0; !isOutdated {
-			r.created, r.term = store.created, 0
+		if isOutdated = store.Created == r.created && revision != 0; !isOutdated {
+			r.created, r.term = store.Created, 0
 		}
 	}
 	switch {

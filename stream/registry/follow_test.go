@@ -74,11 +74,11 @@ func (r *recreated) get(ctx context.Context, pipeline, version string, limit int
 	return s.get(ctx, pipeline, version, limit)
 }
 
-func (r *recreated) state(ctx context.Context, pipeline string) (state, error) {
+func (r *recreated) state(ctx context.Context, pipeline string) (natsx.SourceState, time.Time, error) {
 	s, created := r.now()
-	now, err := s.state(ctx, pipeline)
-	now.created = created
-	return now, err
+	now, at, err := s.state(ctx, pipeline)
+	now.Created = created.UnixNano()
+	return now, at, err
 }
 
 // TestFollowRecreatedStore: a follower adopts the live model of a store that was recreated with as many writes.

@@ -49,7 +49,6 @@ type jetStream struct {
 	objects jetstream.ObjectStore       // to write models; nil: none are
 	bucket  *natsx.Bucket               // of the pointers
 	create  func(context.Context) error // creates the buckets if they are missing; nil: nothing does
-	streams *natsx.StreamCache
 }
 
 // JetStream opens the store of a server. It creates nothing: if a bucket is missing, the error is ErrMissing.
@@ -108,7 +107,7 @@ func openJetStream(ctx context.Context, js jetstream.JetStream, create func(cont
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
 	}
-	return &jetStream{js, objects, bucket, natsx.Recreating(open, create), natsx.NewStreamCache()}, nil
+	return &jetStream{js, objects, bucket, natsx.Recreating(open, create)}, nil
 }
 
 // The first attempt to store a model may take putWait, plus the time to send the model at putRate bytes per second.
@@ -332,18 +331,8 @@ func (s *jetStream) watch(pipeline string, notify func(natsx.Change)) (time.Dura
 	return math.MaxInt64, s.bucket.Watch(pipeline, notify).Stop
 }
 
-func (s *jetStream) state(ctx context.Context, _ string) (state, error) {
-	stream, at, err := s.streams.GetAt(ctx, pointerStream, func(ctx context.Context) (jetstream.Stream, error) {
-		return natsx.Stream(ctx, s.js, pointerStream)
-	})
-	if natsx.IsNotFound(err) {
-		return state{at: at}, nil // load creates it again
-	}
-	if err != nil {
-		return state{}, err
-	}
-	info := stream.CachedInfo()
-	return state{info.Created, info.State.LastSeq, at}, nil
+func (s *jetStream) state(ctx context.Context, _ string) (natsx.SourceState, time.Time, error) {
+	return s.bucket.State(ctx)
 }
 
 func (s *jetStream) refused(pipeline string) []natsx.Refusal { return s.bucket.Refused(pipeline) }

@@ -57,7 +57,7 @@ type Registry struct {
 	unreadable observation[selection]    // whose model could not be read
 	outdated   observation[uint64]       // a revision before one that was read or written earlier
 	term       uint64                    // of the newest pointer that was adopted, or written here
-	created    time.Time                 // when revisions began to count
+	created    int64                     // natsx.SourceState.Created of the pointers
 
 	confirmedAt latestTime // see ConfirmedAt
 }
@@ -158,11 +158,11 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := r.store.state(ctx, r.pipeline)
+	state, _, err := r.store.state(ctx, r.pipeline)
 	if err != nil {
 		return nil, fmt.Errorf("reading the state of the model store (%s): %w", r.store, err)
 	}
-	r.created, r.term = state.created, p.Term
+	r.created, r.term = state.Created, p.Term
 	r.revision.Store(max(revision, r.revision.Load()))
 	epoch := r.adopted.Load().epoch
 	if c.Live != nil {

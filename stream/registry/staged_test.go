@@ -223,11 +223,11 @@ func TestStoreRolledBack(t *testing.T) {
 		if err := look(); err != nil {
 			t.Fatal(err)
 		}
-		state, err := s.state(t.Context(), "digits")
+		state, _, err := s.state(t.Context(), "digits")
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.created = state.created
+		r.created = state.Created
 		r.revision.Add(3) // they were written and seen, and are gone
 		before := r.ConfirmedAt()
 		if err := look(); !errors.Is(err, errOutdated) || r.ConfirmedAt() != before {

@@ -30,8 +30,8 @@ type Store interface {
 	// watch calls notify with each announced write of a pointer, until stop is called. notify must not block. A write
 	// that is not announced changes the state, which the caller requests at least once per poll.
 	watch(pipeline string, notify func(natsx.Change)) (poll time.Duration, stop func())
-	// state returns the state of what has the pointers, as it was at most a second ago.
-	state(ctx context.Context, pipeline string) (state, error)
+	// state returns the state of what has the pointers, as it was at most a second ago, and when that was.
+	state(ctx context.Context, pipeline string) (now natsx.SourceState, at time.Time, err error)
 	// refused returns what load has refused in the last minutes, since no client wrote it there on purpose.
 	refused(pipeline string) []natsx.Refusal
 	// maxPointerBytes returns the maximum size of a pointer.
@@ -48,11 +48,4 @@ type storedModel struct {
 	name string
 	time time.Time // of its last write
 	size int64     // bytes
-}
-
-// state is the state of the stream that has the pointers of a store.
-type state struct {
-	created  time.Time // when it began to count revisions; zero if the count never restarts
-	sequence uint64    // changes with each write of a pointer; at least the revision of each pointer
-	at       time.Time // when this was requested
 }
