@@ -184,7 +184,7 @@ func (l *Lease) acquire(ctx context.Context) error {
 	}
 	next := l.decide(&r)
 	if next == end {
-		err = l.bucket.delete(ctx, r.claim.Session.Key, r.session.revision, l.options.TTL)
+		err = l.shared.bucket.delete(ctx, r.claim.Session.Key, r.session.revision, l.options.TTL)
 		if r.claim, r.session = nil, (entry{}); err == nil {
 			next = l.decide(&r)
 		}

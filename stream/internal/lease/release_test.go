@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -400,6 +401,35 @@ func TestLeftSessions(t *testing.T) {
 	}
 	if !holds(standby) {
 		t.Error("a lease is deleted that is no session")
+	}
+}
+
+// TestEndedSessionIsNotAnnounced: a replica that deletes the session of a holder announces it nowhere: no replica waits
+// for sessions, and no user may publish on such a subject.
+func TestEndedSessionIsNotAnnounced(t *testing.T) {
+	t.Parallel()
+	here := strings.Fields(processID())
+	if len(here) != 4 {
+		t.Skip("the death of a process is detected on Linux alone")
+	}
+	here[2] = strconv.Itoa(math.MaxInt32) // no process has this PID
+	bucket, js := open(t)
+	dead := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "dead", Process: strings.Join(here, " ")}, TTL: MaxTTL})
+	hold(t, dead)
+	other, err := Open(t.Context(), js, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	announced, err := js.Conn().SubscribeSync(natsx.ChangedSubject("process", BucketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(t, other.Lease(Options{Key: "p", Claim: NewClaim("b", nil), TTL: MaxTTL}))
+	if err := js.Conn().FlushTimeout(ample); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := announced.Pending(); n > 0 || err != nil {
+		t.Errorf("%d announcements of sessions, %v", n, err)
 	}
 }
 

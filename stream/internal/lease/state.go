@@ -162,7 +162,7 @@ func (s *state) step(r reading) action {
 		if !isExpired && !r.hasDied {
 			return wait
 		}
-		if r.claim.Session != nil {
+		if r.session.claim != nil {
 			return end
 		}
 	}

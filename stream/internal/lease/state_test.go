@@ -90,7 +90,9 @@ func TestStep(t *testing.T) {
 		"dead, for the standby":   {reading{entry: entry{claim: theirs, revision: 1}, hasDied: true, yields: true}, wait},
 		"an unconfirmed own":      {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true}, take},
 		"an own, for the standby": {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true, yields: true}, take},
-		"under a dead process":    {reading{entry: entry{claim: under, revision: 1}, hasDied: true, yields: true}, end},
+		"under a dead process": {reading{entry: entry{claim: under, revision: 1}, hasDied: true, yields: true,
+			session: entry{claim: &Claim{Holder: "it"}, revision: 2}}, end},
+		"under a session that was not read": {reading{entry: entry{claim: under, revision: 1}, hasDied: true}, take},
 	} {
 		if got := (&state{ttl: life}).step(c.r); got != c.want {
 			t.Errorf("%s: action %v, want %v", name, got, c.want)
