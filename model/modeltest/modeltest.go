@@ -31,7 +31,7 @@ import (
 // With a reference it also checks, in subtests named criterion, that the fit reaches the optimum of the criterion: the
 // constraint, the ridge, the objective against the reference's optimum and against random columns. The rows are of
 // uneven classes, duplicated, wide, far from all others, far from zero, tied, or have constant features. They are drawn
-// twice, with EMBEDD_LONG eight times. A reference nil leaves these out, for a method without a criterion, as auto.
+// twice, with EMBEDD_LONG four times. A reference nil leaves these out, for a method without a criterion, as auto.
 //
 // The data sets are tall (60 x 6) and wide (18 x 30), with duplicates, missing values and a rare class of three rows.
 // Run sets Dim and Progress of the configuration; parameters that make a method faster on small data belong in Params.
@@ -67,7 +67,7 @@ func Run(t *testing.T, c fit.Config, ref Reference) {
 		return
 	}
 	t.Run("criterion", func(t *testing.T) {
-		for draw := range testsize.Of(2, 8) {
+		for draw := range testsize.Of(2, 4) {
 			for name, d := range telling(uint64(draw)) {
 				t.Run(fmt.Sprintf("%s, draw %d", name, draw), func(t *testing.T) {
 					s := s
