@@ -295,7 +295,7 @@ const (
 	maxServerConsumers = 1000
 )
 
-var consumerLimitSince = [3]int{2, 15, 0}
+const consumerLimitSince = "v2.15"
 
 // checkConsumers warns where the pipelines need more consumers of a stream than it, or its servers, can have.
 func (p *planner) checkConsumers(ctx context.Context) error {
@@ -370,7 +370,7 @@ func (p *planner) limitConsumers(ctx context.Context, plan *Plan, c *consumers, 
 			c.limit = own
 		}
 	}
-	if c.limit == 0 && !needs.OlderServer(p.js.Conn().ConnectedServerVersion(), consumerLimitSince) {
+	if c.limit == 0 && !needs.IsOlder(p.js.Conn().ConnectedServerVersion(), consumerLimitSince) {
 		c.limit = maxStreamConsumers
 	}
 	if s == nil || c.limit == 0 || c.needed+s.CachedInfo().State.Consumers <= c.limit {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/mod/semver"
 
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -123,31 +124,21 @@ func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 
 // minVersion is the oldest server that embedd supports: with subject transforms of streams, metadata of consumers, and
 // their creation by name and subject.
-var minVersion = [3]int{2, 10, 0}
+const minVersion = "v2.10"
 
 // ServerFault says that a server is too old, with the fix; "" if it is not. Every server of a cluster counts: any of
 // them may lead a stream.
 func ServerFault(name, version string) string {
-	if !OlderServer(version, minVersion) {
+	if !IsOlder(version, minVersion) {
 		return ""
 	}
 	return fmt.Sprintf("the server %s has version %s, and embedd needs 2.10 or later: upgrade it", name, version)
 }
 
-// OlderServer reports whether a server's version is before another; a text that is no version is not.
-func OlderServer(version string, than [3]int) bool {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	for i, want := range than {
-		if i >= len(parts) {
-			return false
-		}
-		number, _, _ := strings.Cut(parts[i], "-")
-		n, err := strconv.Atoi(number)
-		if err != nil || n != want {
-			return err == nil && n < want
-		}
-	}
-	return false
+// IsOlder reports whether a server's version is before one as v2.10; a text that is no version is not.
+func IsOlder(version, than string) bool {
+	minor := semver.MajorMinor("v" + strings.TrimPrefix(version, "v"))
+	return minor != "" && semver.Compare(minor, than) < 0
 }
 
 // ByteText writes a number of bytes with a unit.
