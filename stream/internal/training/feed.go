@@ -62,16 +62,12 @@ type Feed struct {
 	*bytequeue.Queue[*Message]
 	isOnly bool // the input can be read only once: nothing fills gaps, and redeliveries count too
 
-	mu        sync.Mutex
-	binding   int
-	created   time.Time // of the stream
+	mu sync.Mutex
+	feedState
 	delivered uint64    // the consumer's sequence number of the newest delivery
 	pulled    uint64    // stream sequence number of the newest message that was not a redelivery
 	isWhole   bool      // this process received all deliveries since then
-	gapAt     time.Time // when another process was last seen to receive messages
-	offered   uint64    // stream sequence number up to which pulled messages have been offered
 	seen      sequences // if isOnly: messages that were offered or will be
-	previous  streamEnd // end of the previous stream of that name
 }
 
 // streamEnd is the last message that was pulled of a stream.
@@ -135,10 +131,10 @@ func (f *Feed) WaitRoom(ctx context.Context) bool { return f.WaitBelow(ctx, f.Li
 // feedState is the progress of the hot path.
 type feedState struct {
 	binding  int
-	created  time.Time
-	offered  uint64 // messages up to here were offered, or the hot path will not offer them
-	gapAt    time.Time
-	previous streamEnd
+	created  time.Time // of the stream
+	offered  uint64    // messages up to here were offered, or the hot path will not offer them
+	gapAt    time.Time // when another process was last seen to receive messages
+	previous streamEnd // end of the previous stream of that name
 }
 
 func (f *Feed) state() feedState {
@@ -147,7 +143,7 @@ func (f *Feed) state() feedState {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return feedState{f.binding, f.created, f.offered, f.gapAt, f.previous}
+	return f.feedState
 }
 
 // push adds a message and returns those that were dropped for it.
