@@ -161,15 +161,15 @@ func (d *diagnosis) addMissing(ctx context.Context, n *needs.Need) {
 	d.add(f)
 }
 
-// addEdit reports a setting of a stream that its flags of the nats CLI change.
-func (d *diagnosis) addEdit(n *needs.Need, check string, level Level, stream, text, fix, flags string) {
-	d.add(Finding{Check: check, Pipeline: n.Pipeline, Level: level, Text: "stream " + stream + text, Fix: fix,
-		Command: fmt.Sprintf("nats stream edit %s %s --force", stream, flags)})
+// settingOf is a fault in a setting of a stream that the flags of the nats CLI change.
+func settingOf(n *needs.Need, stream, text, fix, flags string) Finding {
+	return Finding{Check: n.Purpose, Pipeline: n.Pipeline, Level: LevelFault, Text: "stream " + stream + text, Fix: fix,
+		Command: fmt.Sprintf("nats stream edit %s %s --force", stream, flags)}
 }
 
 // checkRetained checks that a stream takes the inputs, and keeps them until they are answered.
 func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
-	add := func(text, fix, flags string) { d.addEdit(n, n.Purpose, LevelFault, c.Name, " "+text, fix, flags) }
+	add := func(text, fix, flags string) { d.add(settingOf(n, c.Name, " "+text, fix, flags)) }
 	subjects := strings.Join(c.Subjects, ", ")
 	switch {
 	case len(c.Subjects) > 0 && c.Mirror == nil && len(c.Sources) == 0 && !wildcard.CoveredBy(n.Subject, c.Subjects):
@@ -191,8 +191,10 @@ func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
 		add(fmt.Sprintf("takes messages of up to %d bytes: an Arrow message does not fit, and is refused", c.MaxMsgSize),
 			"raise or remove its limit", "--max-msg-size=-1")
 	case c.NoAck:
-		d.addEdit(n, n.Purpose, LevelNote, c.Name, " confirms nothing: no publisher knows whether its message is stored",
-			"make it confirm", "--ack")
+		f := settingOf(n, c.Name, " confirms nothing: no publisher knows whether its message is stored", "make it confirm",
+			"--ack")
+		f.Level = LevelNote
+		d.add(f)
 	}
 }
 
@@ -206,7 +208,11 @@ const (
 
 // checkConsumerLimits notes limits of the consumers of a stream with which the pipeline runs, but slower.
 func (d *diagnosis) checkConsumerLimits(n *needs.Need, c *jetstream.StreamConfig) {
-	add := func(text, fix, flag string) { d.addEdit(n, "consumer", LevelNote, c.Name, " "+text, fix, flag) }
+	add := func(text, fix, flag string) {
+		f := settingOf(n, c.Name, " "+text, fix, flag)
+		f.Check, f.Level = "consumer", LevelNote
+		d.add(f)
+	}
 	if limit := c.ConsumerLimits.MaxAckPending; limit > 0 && limit < spec.MinAckPending {
 		add(fmt.Sprintf("allows %d messages without an acknowledgement, and a daemon holds up to %d: it is slower", limit,
 			spec.MinAckPending), "raise the limit", "--limit-consumer-max-pending="+strconv.Itoa(spec.DefaultAckPending))
@@ -224,7 +230,7 @@ func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
 	takes := fmt.Sprintf(", which takes %s, ", n.Subject)
 	addIf := func(holds bool, text, fix, flag string) {
 		if holds {
-			d.addEdit(n, n.Purpose, LevelFault, c.Name, takes+text, fix, flag)
+			d.add(settingOf(n, c.Name, takes+text, fix, flag))
 		}
 	}
 	addIf(c.MaxMsgsPerSubject > 0 && c.MaxMsgsPerSubject < minRetained && c.Discard == jetstream.DiscardOld,
