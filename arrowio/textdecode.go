@@ -291,39 +291,48 @@ func (f *textFiller) setList(b *columnBuffers, row int, cell *rowtext.Cell, raw 
 	return nil
 }
 
-// setName fills in a label or key as its text. 3 and "3" are the same.
+// setName fills in a label, key, category or date as its text. 3 and "3" are the same.
 func (f *textFiller) setName(b *columnBuffers, row int, cell *rowtext.Cell, raw []byte) *Error {
-	code, what := wire.LabelType, "label"
-	switch e := f.spec.encoding(b.column.name); {
-	case b.column.name == f.spec.Key:
-		code, what = wire.KeyType, "key"
-	case b.column.name != f.spec.Label && e != nil && e.Values == nil:
-		code, what = wire.NotNumeric, "date"
-	case b.column.name != f.spec.Label:
-		code, what = wire.NotNumeric, "category"
+	code, what := f.nameKind(b.column.name)
+	text, refused := nameOf(raw, cell.Kind)
+	if code == wire.KeyType && (cell.Kind == rowtext.True || cell.Kind == rowtext.False) {
+		refused = "the boolean"
 	}
-	refuse := func(found string) *Error {
-		return wire.Errorf(code, "%s %s cannot be a %s", found, wire.Clip(string(raw)), what).WithHint(
+	if refused != "" {
+		return wire.Errorf(code, "%s %s cannot be a %s", refused, wire.Clip(string(raw)), what).WithHint(
 			"use text or an integer").In(b.column.name)
 	}
-	switch kind := cell.Kind; {
-	case kind == rowtext.Number && !rowtext.IsInteger(raw):
-		return refuse("the number")
-	case kind == rowtext.Number && string(raw) == "-0":
-		raw = raw[1:]
-	case kind == rowtext.Numbers || kind == rowtext.Nested:
-		return refuse("the value")
-	case (kind == rowtext.True || kind == rowtext.False) && code == wire.KeyType:
-		return refuse("the boolean")
-	case kind == rowtext.Plain && rowtext.FieldKind(raw) == rowtext.Number && !rowtext.IsInteger(raw):
-		return refuse("the number")
-	default:
-		if raw = textOf(raw, kind); len(raw) == 0 && kind == rowtext.Quoted {
-			return nil
-		}
+	if len(text) > 0 || cell.Kind != rowtext.Quoted {
+		b.setText(row, text)
 	}
-	b.setText(row, raw)
 	return nil
+}
+
+// nameKind is what the texts of a column are, and the code of one that is refused.
+func (f *textFiller) nameKind(column string) (code wire.Code, what string) {
+	switch e := f.spec.encoding(column); {
+	case column == f.spec.Key:
+		return wire.KeyType, "key"
+	case column == f.spec.Label:
+		return wire.LabelType, "label"
+	case e != nil && e.Values == nil:
+		return wire.NotNumeric, "date"
+	}
+	return wire.NotNumeric, "category"
+}
+
+// nameOf is the text of a cell as a name, or what it is if it cannot be one.
+func nameOf(raw []byte, kind rowtext.Kind) (text []byte, refused string) {
+	isNumber := kind == rowtext.Number || kind == rowtext.Plain && rowtext.FieldKind(raw) == rowtext.Number
+	switch {
+	case kind == rowtext.Numbers || kind == rowtext.Nested:
+		return nil, "the value"
+	case isNumber && !rowtext.IsInteger(raw):
+		return nil, "the number"
+	case kind == rowtext.Number && string(raw) == "-0":
+		return raw[1:], ""
+	}
+	return textOf(raw, kind), ""
 }
 
 func (b *columnBuffers) setText(row int, text []byte) {
