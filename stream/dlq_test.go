@@ -119,12 +119,11 @@ func TestDeadLetterWithoutAPart(t *testing.T) {
 	if len(all) != 1 || all[0].IsComplete() || all[0].Parts != all[0].Of-1 {
 		t.Fatalf("%+v", all)
 	}
-	if _, err := all[0].Replay(s.Context(), s.js, ""); err == nil || !strings.Contains(err.Error(), "2 of 3 parts") {
-		t.Error(err)
-	}
-	if one, err := (dlq.Replays{DryRun: true}).Do(s.Context(), s.js, all[0]); err != nil ||
-		!strings.Contains(one.Error, "2 of 3 parts") {
-		t.Errorf("a dry run says %+v, %v", one, err)
+	for _, isDry := range []bool{false, true} {
+		if one, err := (dlq.Replays{DryRun: isDry}).Do(s.Context(), s.js, all[0]); err != nil ||
+			!strings.Contains(one.Error, "2 of 3 parts") {
+			t.Errorf("a dry run (%v) says %+v, %v", isDry, one, err)
+		}
 	}
 }
 
@@ -140,8 +139,8 @@ func TestReplay(t *testing.T) {
 	s.settled()
 	l := s.letters(dlq.DeadLetters{Bodies: true})[0]
 	for i := range 2 {
-		r, err := l.Replay(s.Context(), s.js, "")
-		if err != nil || r.As != "in:2" || r.Duplicate != (i == 1) {
+		r, err := dlq.Replays{Keep: true}.Do(s.Context(), s.js, l)
+		if err != nil || r.Error != "" || r.As != "in:2" || r.Again != (i == 1) || !r.Kept {
 			t.Errorf("replay %d: %+v, %v", i, r, err)
 		}
 	}
@@ -155,20 +154,20 @@ func TestReplay(t *testing.T) {
 	if len(all) != 2 || all[1].Header.Get(wire.HeaderSource) != "in:2" {
 		t.Errorf("%d letters: what is bad again is a new one", len(all))
 	}
-	if err := l.Remove(s.Context(), s.js); err != nil {
-		t.Error(err)
+	if r, err := (dlq.Replays{}).Do(s.Context(), s.js, l); err != nil || r.Error != "" || r.Kept {
+		t.Errorf("%+v, %v", r, err)
 	}
 	if all = s.letters(dlq.DeadLetters{}); len(all) != 1 {
 		t.Errorf("%d letters after one was removed", len(all))
 	}
 	for _, to := range []string{"$JS.API.STREAM.DELETE.in", "in.*", "_INBOX.a", "in x"} {
-		if _, err := l.Replay(s.Context(), s.js, to); err == nil || !strings.Contains(err.Error(), "cannot be one of "+
-			"messages") {
-			t.Errorf("to %s: %v", to, err)
+		if r, err := (dlq.Replays{To: to}).Do(s.Context(), s.js, l); err != nil || !strings.Contains(r.Error, "cannot be one "+
+			"of messages") {
+			t.Errorf("to %s: %+v, %v", to, r, err)
 		}
 	}
-	if _, err := l.Replay(s.Context(), s.js, "missing.x"); err == nil || !strings.Contains(err.Error(), "no stream "+
-		"takes") {
-		t.Error(err)
+	if r, err := (dlq.Replays{To: "missing.x"}).Do(s.Context(), s.js, l); err != nil ||
+		!strings.Contains(r.Error, "no stream takes") {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -223,7 +223,10 @@ func (g *golden) fixed() {
 	letters := dlq.DeadLetters{Subject: "dead.x", Bodies: true}
 	js := g.server.JS
 	err = letters.Read(g.Context(), js, func(l *dlq.DeadLetter) error {
-		_, err := l.Replay(g.Context(), js, "")
+		one, err := dlq.Replays{Keep: true}.Do(g.Context(), js, l)
+		if one.Error != "" {
+			g.Error(one.Error)
+		}
 		return err
 	})
 	if err != nil {

@@ -319,33 +319,24 @@ func (l *DeadLetter) Original() (nats.Header, []byte, error) {
 	return own, body, nil
 }
 
-// Replayed is the result of a replay.
-type Replayed struct {
-	As        string // STREAM:NUMBER of the new message; "" on core NATS
-	Duplicate bool   // it was replayed before: the stream has its identity, and took no second one
-}
-
-// Replay publishes the original message to its subject, or to the given one, under a new identity: with the original
+// replay publishes the original message to its subject, or to the given one, under a new identity: with the original
 // one it would be a duplicate. The identity is a function of the dead letter and its identity, so within the stream's
-// duplicate window it is replayed once; Remove it afterwards.
-func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to string) (r Replayed, err error) {
+// duplicate window it is replayed once. On core NATS there is no ack.
+func (l *DeadLetter) replay(ctx context.Context, js jetstream.JetStream, to string) (*jetstream.PubAck, error) {
 	msg, err := l.replayMessage(to)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
 	if l.Header.Get(wire.HeaderSource) == "" {
 		if err := js.Conn().PublishMsg(msg); err != nil {
-			return r, err
+			return nil, err
 		}
-		return r, js.Conn().FlushWithContext(ctx)
+		return nil, js.Conn().FlushWithContext(ctx)
 	}
 	secret := wire.NewKey([]byte(l.Header.Get(nats.MsgIdHdr))) // to clients that may not read dead letters
 	id := secret.ID(wire.Origin{Stream: l.Stream, Created: l.created, Seq: l.Number}, "", "replay", 0)
 	ack, err := js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
-	if err != nil {
-		return r, natsx.ExplainPublishError(err, msg.Subject)
-	}
-	return Replayed{As: fmt.Sprintf("%s:%d", ack.Stream, ack.Sequence), Duplicate: ack.Duplicate}, nil
+	return ack, natsx.ExplainPublishError(err, msg.Subject)
 }
 
 // replayMessage is the message that a replay publishes.
@@ -380,8 +371,8 @@ func checkReplaySubject(subject string) error {
 	return nil
 }
 
-// Remove deletes the dead letter from its stream.
-func (l *DeadLetter) Remove(ctx context.Context, js jetstream.JetStream) error {
+// remove deletes the dead letter from its stream.
+func (l *DeadLetter) remove(ctx context.Context, js jetstream.JetStream) error {
 	s, err := js.Stream(ctx, l.Stream)
 	if err != nil {
 		return natsx.ExplainAPIError(err)

@@ -78,8 +78,10 @@ func (r Replays) Do(ctx context.Context, js jetstream.JetStream, l *DeadLetter) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
-	sent, err := l.Replay(ctx, js, r.To)
-	one.As, one.Again = sent.As, sent.Duplicate
+	ack, err := l.replay(ctx, js, r.To)
+	if ack != nil {
+		one.As, one.Again = fmt.Sprintf("%s:%d", ack.Stream, ack.Sequence), ack.Duplicate
+	}
 	if err != nil {
 		one.Error = err.Error()
 		return one, nil
@@ -87,7 +89,7 @@ func (r Replays) Do(ctx context.Context, js jetstream.JetStream, l *DeadLetter) 
 	if r.Keep {
 		return one, nil
 	}
-	if err := l.Remove(ctx, js); err != nil {
+	if err := l.remove(ctx, js); err != nil {
 		one.Error = fmt.Sprintf("it was not deleted, and would be replayed again: %v", err)
 		return one, err
 	}
