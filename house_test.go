@@ -149,7 +149,7 @@ var below = map[string][]string{
 	"stream/internal/health": {"arrowio/wire", "internal/natsx", "internal/stage/policy", "plugin", "stream/spec"},
 	"stream/internal/observe": {"internal/natsx", "internal/task", "internal/wildcard", "stream/internal/health",
 		"stream/internal/needs",
-		"stream/internal/replica", "stream/internal/scope", "stream/spec"},
+		"stream/internal/relay", "stream/internal/replica", "stream/internal/scope", "stream/spec"},
 	"stream/internal/scope": {"arrowio", "arrowio/wire", "internal/natsx", "internal/stage", "stream/internal/health",
 		"stream/internal/needs", "stream/spec"},
 	"stream/internal/schema": {"arrowio", "internal/natsx", "stream/internal/statestore"},

@@ -75,7 +75,7 @@ func (s *engineRun) newPipeline(c Pipeline) *pipeline {
 	p.blocks = blocks.New(shared, p.replica, p.training)
 	p.blocks.ClaimLife = cmp.Or(s.claimLife, p.blocks.ClaimLife)
 	p.watch = &deliveries.Watch{Scope: shared, Interval: s.watchInterval}
-	p.observer = observe.New(shared, p.replica, p.relay.EarlierPartitions, p.relay.Rebind, p.relay.SetLimit)
+	p.observer = observe.New(shared, p.replica, p.relay)
 	p.relay.Attach(p.replica, p.training, p.observer.Now)
 	p.operations = operations.New(operations.Pipeline{Scope: shared, Relay: p.relay, Replica: p.replica, Status: p.status,
 		Progress: p.progress, History: s.histories[c.Name], Service: p.serviceID})

@@ -18,6 +18,7 @@ import (
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/relay"
 	"github.com/embedd/embedd/stream/internal/replica"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
@@ -44,12 +45,7 @@ type Snapshot struct {
 type Observer struct {
 	*scope.Scope
 	replica *replica.Replica
-	// earlier are the partitions of earlier numbers that the stream still has. consumerGone is called when the pipeline's
-	// consumer does not exist: the hot path creates it again. setLimit is called with max_msg_size of the stream of an
-	// output subject.
-	earlier      func() []needs.Partition
-	consumerGone func()
-	setLimit     func(subject string, maxMsgSize int32)
+	relay   *relay.Relay
 
 	snapshot atomic.Pointer[Snapshot]
 	task     atomic.Pointer[task.Task] // nil before Start
@@ -78,10 +74,8 @@ type position struct {
 }
 
 // New returns an observer that has inspected nothing yet.
-func New(s *scope.Scope, r *replica.Replica, earlier func() []needs.Partition, consumerGone func(),
-	setLimit func(subject string, maxMsgSize int32)) *Observer {
-	return &Observer{Scope: s, replica: r, earlier: earlier, consumerGone: consumerGone, setLimit: setLimit,
-		sinks: map[string]string{}, oldest: map[string]oldest{}}
+func New(s *scope.Scope, r *replica.Replica, hotPath *relay.Relay) *Observer {
+	return &Observer{Scope: s, replica: r, relay: hotPath, sinks: map[string]string{}, oldest: map[string]oldest{}}
 }
 
 // Snapshot returns the last observed state, nil before the first inspection.
@@ -205,11 +199,11 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	case err != nil:
 		return natsx.ExplainRequestError(err, "about stream "+w.Stream+" and its consumer "+w.ConsumerName())
 	case shared == nil:
-		w.consumerGone()
+		w.relay.Rebind()
 		return fmt.Errorf("the consumer %s of stream %s is not there; it is created again", w.ConsumerName(), w.Stream)
 	}
 	at := position{input.CachedInfo().Created, input.CachedInfo().State.LastSeq}
-	partitions := slices.Concat(w.earlier(), needs.Partitions(&w.Pipeline)[1:])
+	partitions := slices.Concat(w.relay.EarlierPartitions(), needs.Partitions(&w.Pipeline)[1:])
 	if at == w.answered { // nothing is stored since then
 		partitions = nil
 	}
@@ -306,7 +300,7 @@ func (w *Observer) checkPublish(ctx context.Context, subject string) error {
 	if err != nil {
 		return natsx.ExplainRequestError(err, "which stream takes "+subject)
 	}
-	w.setLimit(subject, info.Config.MaxMsgSize)
+	w.relay.SetLimit(subject, info.Config.MaxMsgSize)
 	if f := needs.StreamFull(info, subject); f != nil {
 		return f
 	}

@@ -12,7 +12,7 @@ func TestDueWhileDisconnected(t *testing.T) {
 	t.Parallel()
 	nc := natstest.New(t).Connect()
 	nc.Close()
-	w := New(&scope.Scope{Conn: nc}, nil, nil, nil, nil)
+	w := New(&scope.Scope{Conn: nc}, nil, nil)
 	if pause := w.observe(t.Context()); pause != interval {
 		t.Errorf("the next inspection is in %v", pause)
 	}
