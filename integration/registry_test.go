@@ -254,7 +254,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 	t.Parallel()
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
-	store := must(registry.CreateJetStream(within(t, ample), c.js))(t)
+	store := must(registry.CreateReplicated(within(t, ample), c.js, 1))(t)
 	fitted := []*model.Model{
 		must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "lda", 5)))(t))))(t),
 		must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "pca", 5)))(t))))(t),

@@ -203,7 +203,7 @@ func TestFullBuckets(t *testing.T) {
 			return err
 		},
 		func(ctx context.Context, js jetstream.JetStream, _ int) error {
-			_, err := registry.CreateJetStream(ctx, js)
+			_, err := registry.CreateReplicated(ctx, js, 1)
 			return err
 		}} {
 		if err := open(t.Context(), f.js, 1); err != nil {

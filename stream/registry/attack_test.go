@@ -168,7 +168,7 @@ func TestEndlessPointer(t *testing.T) {
 func TestDeletedBeforeTheFirst(t *testing.T) {
 	t.Parallel()
 	js := natstest.New(t).JS
-	s, err := CreateJetStream(t.Context(), js)
+	s, err := CreateReplicated(t.Context(), js, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestDeletedBeforeTheFirst(t *testing.T) {
 func TestDeletedObjectStore(t *testing.T) {
 	t.Parallel()
 	js := natstest.New(t).JS
-	s, err := CreateJetStream(t.Context(), js)
+	s, err := CreateReplicated(t.Context(), js, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestUnconfirmedRollback(t *testing.T) {
 // TestListingReadsOnePipeline: to list the models of a pipeline requests no metadata of others.
 func TestListingReadsOnePipeline(t *testing.T) {
 	t.Parallel()
-	s, err := CreateJetStream(t.Context(), natstest.New(t).JS)
+	s, err := CreateReplicated(t.Context(), natstest.New(t).JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestListingReadsOnePipeline(t *testing.T) {
 func TestSweepAsksTheHubOnce(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
-	s, err := CreateJetStream(t.Context(), server.JS)
+	s, err := CreateReplicated(t.Context(), server.JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

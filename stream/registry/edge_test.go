@@ -14,7 +14,7 @@ import (
 func TestMirrorIsBehind(t *testing.T) {
 	t.Parallel()
 	open := func(s *natstest.Server) *jetStream {
-		store, err := CreateJetStream(t.Context(), s.JS)
+		store, err := CreateReplicated(t.Context(), s.JS, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,11 +60,11 @@ func TestMirrorIsBehind(t *testing.T) {
 func TestHubCannotListItsModels(t *testing.T) {
 	t.Parallel()
 	server, local := natstest.New(t), natstest.New(t)
-	at, err := CreateJetStream(t.Context(), server.JS)
+	at, err := CreateReplicated(t.Context(), server.JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mirror, err := CreateJetStream(t.Context(), local.JS)
+	mirror, err := CreateReplicated(t.Context(), local.JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

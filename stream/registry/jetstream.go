@@ -62,11 +62,6 @@ func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 	return s, nil
 }
 
-// CreateJetStream is CreateReplicated with one replica.
-func CreateJetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
-	return CreateReplicated(ctx, js, 1)
-}
-
 // CreateReplicated opens the store of a server. It creates missing buckets with a number of replicas (see
 // natsx.WithReplicas), also when they are deleted later.
 func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {

@@ -84,7 +84,7 @@ func openChild(ctx context.Context, where string) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return CreateJetStream(ctx, js)
+	return CreateReplicated(ctx, js, 1)
 }
 
 // TestKilled kills a process that saves models 50 times, at a random moment. After each kill the pointer names a model

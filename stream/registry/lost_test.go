@@ -68,7 +68,7 @@ func deleteBuckets(t *testing.T, s *jetStream) {
 func TestPutWhileTheConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
-	store, err := CreateJetStream(t.Context(), server.JS)
+	store, err := CreateReplicated(t.Context(), server.JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestPutWhileTheConnectionBreaks(t *testing.T) {
 func TestPutOverASlowLink(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
-	if _, err := CreateJetStream(t.Context(), server.JS); err != nil {
+	if _, err := CreateReplicated(t.Context(), server.JS, 1); err != nil {
 		t.Fatal(err)
 	}
 	const rate, size = 32 << 10, 320 << 10 // 10 s; the first attempt has 8.2 s
@@ -131,7 +131,7 @@ func TestPutOverASlowLink(t *testing.T) {
 // Save that began before Seal returns an error.
 func TestPutWithoutConfirmation(t *testing.T) {
 	t.Parallel()
-	store, err := CreateJetStream(t.Context(), natstest.New(t).JS)
+	store, err := CreateReplicated(t.Context(), natstest.New(t).JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestPutWithoutConfirmation(t *testing.T) {
 func TestTidyByTheClockOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
-	if _, err := CreateJetStream(t.Context(), server.JS); err != nil {
+	if _, err := CreateReplicated(t.Context(), server.JS, 1); err != nil {
 		t.Fatal(err)
 	}
 	nc := server.Connect()

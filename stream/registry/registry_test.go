@@ -25,7 +25,7 @@ import (
 // eachStore runs a test on both stores.
 func eachStore(t *testing.T, test func(t *testing.T, s Store)) {
 	t.Run("jetstream", func(t *testing.T) {
-		s, err := CreateJetStream(t.Context(), natstest.New(t).JS)
+		s, err := CreateReplicated(t.Context(), natstest.New(t).JS, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -682,7 +682,7 @@ func TestFollow(t *testing.T) {
 // TestSmallMessages: a server with a small max_payload can store models too.
 func TestSmallMessages(t *testing.T) {
 	t.Parallel()
-	s, err := CreateJetStream(t.Context(), natstest.New(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }).JS)
+	s, err := CreateReplicated(t.Context(), natstest.New(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }).JS, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

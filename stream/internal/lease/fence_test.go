@@ -57,7 +57,7 @@ func write(url string, fenced bool) error {
 	if err != nil {
 		return err
 	}
-	store, err := registry.CreateJetStream(ctx, js)
+	store, err := registry.CreateReplicated(ctx, js, 1)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func newWriters(t *testing.T, how string) *writers {
 	t.Helper()
 	s := natstest.New(t)
 	url, js := s.URL(), s.JS
-	if _, err := registry.CreateJetStream(t.Context(), js); err != nil {
+	if _, err := registry.CreateReplicated(t.Context(), js, 1); err != nil {
 		t.Fatal(err)
 	}
 	bucket, err := Open(t.Context(), js, 1)
