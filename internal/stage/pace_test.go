@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"github.com/embedd/embedd/internal/stage/trainer"
+	"github.com/embedd/embedd/internal/testsize"
 	"github.com/embedd/embedd/plugin/spec"
 	"math/rand/v2"
 	"slices"
@@ -129,7 +130,7 @@ func TestEndedInTheMiddle(t *testing.T) {
 		return states, asked.Load()
 	}
 	whole, looks := run(0)
-	for at := int64(1); at < looks; at += max(looks/40, 1) {
+	for at := int64(1); at < looks; at += max(looks/int64(testsize.Of(10, 40)), 1) {
 		states, _ := run(at)
 		if len(states) > len(whole) || !slices.Equal(states, whole[:len(states)]) {
 			t.Fatalf("ended at look %d of %d it stored %d states, and the last is not that of one that continued",
