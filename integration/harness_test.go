@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -51,13 +52,15 @@ var (
 	})
 )
 
-// build compiles a program, or takes it from the directory EMBEDD_BIN if it has no flags of its own.
+// build compiles a program without debugging information, which takes half of the time to link it, or takes it from the
+// directory EMBEDD_BIN if it has no flags of its own.
 func build(name, pkg string, flags []string) (string, error) {
 	if dir := os.Getenv("EMBEDD_BIN"); dir != "" && len(flags) == 0 {
 		return filepath.Join(dir, name), nil
 	}
 	path := filepath.Join(binaries, name)
-	out, err := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, pkg)...).CombinedOutput()
+	args := slices.Concat([]string{"build", "-ldflags=-s -w", "-o", path}, flags, []string{pkg})
+	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building %s: %w\n%s", pkg, err, out)
 	}
