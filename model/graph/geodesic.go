@@ -44,9 +44,10 @@ func GeodesicsIn(ctx context.Context, lengths *Matrix, room []float64) (*mat.Sym
 		s := &paths{lengths: lengths, dist: make([]float64, n*tile.RelaxWidth), isWaiting: make([]bool, n)}
 		for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
 			s.find(order[from:to])
-			for j := range n {
+			const together = 64 // rows of dist that stay in the cache
+			for first := 0; first < n; first += together {
 				for c, i := range order[from:to] {
-					if i <= j {
+					for j := max(i, first); j < min(first+together, n); j++ {
 						raw.Data[i*raw.Stride+j] = s.dist[j*tile.RelaxWidth+c]
 					}
 				}

@@ -347,10 +347,15 @@ func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric, room *[]float64
 		return symDense(n)
 	}
 	*room = slices.Grow((*room)[:0], q.m*q.m)[:q.m*q.m]
-	copied := mat.NewDense(q.m, q.m, *room)
-	for i, rows := 0, tile.Symmetric(symDense(n)); i < q.m; i++ {
-		rows.Row(copied.RawRowView(i), i)
+	copied, raw := mat.NewDense(q.m, q.m, *room), symDense(n).RawSymmetric()
+	for i := range q.m {
+		copy(copied.RawRowView(i)[i:], raw.Data[i*raw.Stride+i:])
 	}
+	linalg.AboveDiagonal(q.m, func(i, from, to int) {
+		for j := from; j < to; j++ {
+			(*room)[j*q.m+i] = (*room)[i*q.m+j]
+		}
+	})
 	half := q.whitened(ctx, copied).RawMatrix().Data
 	if q.rank < q.m {
 		half = linalg.Transpose(half, q.m)
@@ -358,13 +363,13 @@ func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric, room *[]float64
 		linalg.TransposeSquare(half, q.m)
 	}
 	full := q.whitened(ctx, mat.NewDense(q.m, q.rank, half)).RawMatrix().Data // from NZ, m x rank
-	for i := range q.rank {
+	linalg.AboveDiagonal(q.rank, func(i, from, to int) {
 		row, column := full[i*q.rank:][:q.rank], full[i:]
-		for j := i; j < q.rank; j++ {
+		for j := from; j < to; j++ {
 			row[j] = (row[j] + column[j*q.rank]) / 2
 			column[j*q.rank] = row[j]
 		}
-	}
+	})
 	return mat.NewSymDense(q.rank, full)
 }
 

@@ -40,9 +40,10 @@ func reduce(ctx context.Context, s *mat.SymDense, room *[]float64) *reduced {
 		*room = make([]float64, size*size)
 	}
 	a, raw := (*room)[:size*size], s.RawSymmetric()
-	clear(a)
+	clear(a[n*size:])
 	for i, p := range order {
-		row := a[i*size:]
+		row := a[i*size:][:size]
+		clear(row[n:])
 		for j := i / tile.Lanes * tile.Lanes; j < n; j++ {
 			row[j] = raw.Data[min(p, order[j])*raw.Stride+max(p, order[j])]
 		}

@@ -157,7 +157,12 @@ func ranges(p *Rows) (low, high []float64) {
 	low, high = slices.Clone(p.X[:p.M]), slices.Clone(p.X[:p.M])
 	for i := range p.N {
 		for j, v := range p.X[i*p.M : (i+1)*p.M] {
-			low[j], high[j] = min(low[j], v), max(high[j], v)
+			if v < low[j] { // faster than min, which also checks for NaN
+				low[j] = v
+			}
+			if v > high[j] {
+				high[j] = v
+			}
 		}
 	}
 	return low, high
@@ -242,10 +247,9 @@ func (t *Task) sample(ctx context.Context, p *Rows) {
 	}
 	x := mat.NewDense(p.N, p.M, Grown(&ScratchOf(t).samples, p.N*p.M))
 	fail.Check(parallel.Each(ctx, p.N, func(i int) {
-		row, mean, scale := x.RawRowView(i), t.Units.Mean, t.Units.Scale
-		for j, v := range p.X[i*p.M : (i+1)*p.M] {
-			row[j] = (v - mean[j]) / scale[j]
-		}
+		row := x.RawRowView(i)
+		copy(row, p.X[i*p.M:])
+		tile.Standardise(row, t.Units.Mean, t.Units.Scale)
 	}))
 	if t.axes == nil && t.Columns < t.M {
 		t.cutRank(ctx)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
@@ -112,10 +113,7 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 		class = append(class, slices.Repeat([]int{from + i}, len(row)-begin[i])...)
 	}
 	centred := func(dst []float64, r int) {
-		mean := t.Basis.Means.RawRowView(class[r])
-		for j, v := range t.X.RawRowView(row[r]) {
-			dst[j] = v - mean[j]
-		}
+		floats.SubTo(dst, t.X.RawRowView(row[r]), t.Basis.Means.RawRowView(class[r]))
 	}
 	pulled := Grown(&ScratchOf(t).large, len(row)*t.M)
 	clear(pulled)

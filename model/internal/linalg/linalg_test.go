@@ -383,4 +383,17 @@ func TestTies(t *testing.T) {
 	if TransposeSquare(a, 3); !slices.Equal(a, []float64{1, 4, 7, 2, 5, 8, 3, 6, 9}) {
 		t.Errorf("the transpose is %v", a)
 	}
+	for n := range 40 {
+		times := make([]int, n*n)
+		AboveDiagonal(n, func(i, from, to int) {
+			for j := from; j < to; j++ {
+				times[i*n+j]++
+			}
+		})
+		for at, count := range times {
+			if above := at/n < at%n; above && count != 1 || !above && count != 0 {
+				t.Fatalf("order %d: entry (%d, %d) comes %d times", n, at/n, at%n, count)
+			}
+		}
+	}
 }

@@ -76,13 +76,25 @@ func Transpose(a []float64, d int) []float64 {
 	return mat.DenseCopyOf(mat.NewDense(len(a)/d, d, a).T()).RawMatrix().Data
 }
 
-// TransposeSquare transposes n x n numbers in place.
-func TransposeSquare(a []float64, n int) {
-	for i := range n {
-		for j := i + 1; j < n; j++ {
-			a[i*n+j], a[j*n+i] = a[j*n+i], a[i*n+j]
+// AboveDiagonal calls f for parts of the rows above the diagonal of an n x n matrix: the columns [from, to) of row i.
+// It takes some columns at a time, so that the entries that f reads or writes below the diagonal stay in the cache.
+func AboveDiagonal(n int, f func(i, from, to int)) {
+	const width = 16 // columns at a time
+	for from := 0; from < n; from += width {
+		to := min(from+width, n)
+		for i := range to - 1 {
+			f(i, max(i+1, from), to)
 		}
 	}
+}
+
+// TransposeSquare transposes n x n numbers in place.
+func TransposeSquare(a []float64, n int) {
+	AboveDiagonal(n, func(i, from, to int) {
+		for j := from; j < to; j++ {
+			a[i*n+j], a[j*n+i] = a[j*n+i], a[i*n+j]
+		}
+	})
 }
 
 // Constant is the constant vector, n x 1.
@@ -132,12 +144,16 @@ func Complement(u []float64) *mat.Dense {
 // Symmetric is (A + A')/2 of a square matrix.
 func Symmetric(a *mat.Dense) *mat.SymDense {
 	n, _ := a.Dims()
-	s := mat.NewSymDense(n, nil)
+	s, from := mat.NewSymDense(n, nil), a.RawMatrix()
 	for i := range n {
-		for j := i; j < n; j++ {
-			s.SetSym(i, j, (a.At(i, j)+a.At(j, i))/2)
-		}
+		s.SetSym(i, i, a.At(i, i))
 	}
+	AboveDiagonal(n, func(i, first, end int) {
+		row := s.RawSymmetric().Data[i*n:]
+		for j := first; j < end; j++ {
+			row[j] = (from.Data[i*from.Stride+j] + from.Data[j*from.Stride+i]) / 2
+		}
+	})
 	return s
 }
 

@@ -60,17 +60,27 @@ func lsmpaRatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *pairs) {
 	g, n, y := nearness(ctx, t), t.Rows.N, t.Rows.Y
 	l1, l2, l3 := t.Float("l1"), t.Float("l2"), t.Float("l3")
-	return &pairs{g, n, y, func(g float64) float64 { return l1 * g }, func(g float64) float64 { return l2 / g }},
-		&pairs{g, n, y, func(g float64) float64 { return l3 / g }, func(float64) float64 { return 0 }}
+	return &pairs{g, n, y, l1, l2, false}, &pairs{g, n, y, l3, 0, true}
 }
 
-// pairs is a matrix of weights of pairs of rows, n x n: functions of their nearness in a class and between classes. Its
-// diagonal is 0.
+// pairs is a matrix of weights of pairs of rows, n x n. The weight of a pair with nearness g is within g or within/g in
+// a class, and between/g between classes. The diagonal is 0.
 type pairs struct {
 	nearness        []float64
 	n               int
 	y               []int // class of each row
-	within, between func(nearness float64) float64
+	within, between float64
+	isInverse       bool // within/g
+}
+
+func (w *pairs) weight(i, j int, g float64) float64 {
+	switch {
+	case w.y[i] != w.y[j]:
+		return w.between / g
+	case w.isInverse:
+		return w.within / g
+	}
+	return w.within * g
 }
 
 // Dims, At and T make it a mat.Matrix.
@@ -78,13 +88,10 @@ func (w *pairs) Dims() (rows, cols int) { return w.n, w.n }
 
 // At is the weight of a pair.
 func (w *pairs) At(i, j int) float64 {
-	switch {
-	case i == j:
+	if i == j {
 		return 0
-	case w.y[i] == w.y[j]:
-		return w.within(w.nearness[i*w.n+j])
 	}
-	return w.between(w.nearness[i*w.n+j])
+	return w.weight(i, j, w.nearness[i*w.n+j])
 }
 
 // T is the matrix itself.
@@ -92,9 +99,10 @@ func (w *pairs) T() mat.Matrix { return w }
 
 // RowTo writes row i to dst.
 func (w *pairs) RowTo(dst []float64, i int) {
-	for j := range dst {
-		dst[j] = w.At(i, j)
+	for j, g := range w.nearness[i*w.n:][:len(dst)] {
+		dst[j] = w.weight(i, j, g)
 	}
+	dst[i] = 0
 }
 
 // nearness is the geodesics over the largest, n x n, so that they are in (0, 1] and a near pair is more similar than
@@ -114,20 +122,16 @@ func nearness(ctx context.Context, t *frame.Task) []float64 {
 		panic(fail.With(fmt.Errorf("all %d rows are equal: there are no geodesics", n)))
 	}
 	least := 1e-3 * medianPositive(g, n, largest)
-	const together = 64 // columns at a time, so that the rows which they become stay in a cache
-	for from := 0; from < n; from += together {
-		to := min(from+together, n)
-		for i := range to {
-			for j := max(i+1, from); j < to; j++ {
-				v := g[i*n+j]
-				if v < least {
-					v = least
-				}
-				v /= largest
-				g[i*n+j], g[j*n+i] = v, v
+	linalg.AboveDiagonal(n, func(i, from, to int) {
+		for j := from; j < to; j++ {
+			v := g[i*n+j]
+			if v < least {
+				v = least
 			}
+			v /= largest
+			g[i*n+j], g[j*n+i] = v, v
 		}
-	}
+	})
 	return g
 }
 
