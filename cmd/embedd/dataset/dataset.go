@@ -127,6 +127,16 @@ type fault struct {
 	arrowio.Fault
 }
 
+// reading is the read of a file into rows.
+type reading struct {
+	*Rows
+	spec   Spec
+	in     *file.Reader
+	labels map[string]int // numbers of the classes, in the order of their first rows
+	read   int            // rows of the file
+	unseen int            // values of categories that the fit did not see
+}
+
 // Read reads a whole file. It prints notes on stderr about what it left out or imputed.
 func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	s.How.Label, s.How.Categories, s.Nulls = s.Label, s.Categories, cmp.Or(s.Nulls, "impute")
@@ -146,11 +156,8 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	if err := s.encode(ctx, e, in.Schema()); err != nil {
 		return nil, err
 	}
-	decoder, contract, err := s.Decoder()
-	if err != nil {
-		return nil, cli.Usagef("%w", err)
-	}
-	r := &Rows{Name: files.Base(s.Path), Nulls: s.Nulls, Categories: s.Categories, Dates: s.Dates}
+	r := &reading{spec: s, in: in, labels: map[string]int{}, Rows: &Rows{Name: files.Base(s.Path), Nulls: s.Nulls,
+		Categories: s.Categories, Dates: s.Dates}}
 	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select",
 		empty: map[string]bool{}, index: map[string]string{}}
 	if s.Pinned != nil {
@@ -161,88 +168,108 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 			r.Close()
 		}
 	}()
-	if s.Streams {
-		memory.HoldRows(8 * maxHeld) // batches are read and written one after the other, and become garbage
-	}
-	labels := map[string]int{}
-	show := report.NewProgress(e)
-	defer show.End()
-	read, unseen, begin := 0, 0, time.Now()
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		msg, err := in.NextMessage()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		m, err := decoder.Decode(msg, contract)
-		if err != nil {
-			return nil, ExplainBatch(err, in, s.Path, read, s.Features)
-		}
-		if read == 0 {
-			r.M = len(m.Contract().Elements())
-			r.reserve(in, s)
-		}
-		unseen += m.Unseen()
-		contract = m.Contract() // all batches of a file have the columns of the first
-		r.columns.See(m)
-		if s.Streams {
-			r.X = slices.Grow(r.X, m.Rows()*len(contract.Elements()))
-		}
-		for _, b := range m.Batches() {
-			if err := r.add(b, s, in, labels, read); err != nil {
-				return nil, err
-			}
-			read += b.Rows()
-		}
-		m.Release()
-		if s.Streams && (r.spool != nil || 8*len(r.X) > maxHeld) {
-			if err := r.store(); err != nil {
-				return nil, err
-			}
-		}
-		show.Show(progressOf(r.Name, int64(read), in.Rows(), time.Since(begin)))
-	}
-	show.End()
-	r.Features = contract.Elements()
-	r.M = len(r.Features)
-	if err := r.endStore(); err != nil {
+	if err := r.readAll(ctx, e); err != nil {
 		return nil, err
 	}
-	if s.Pinned == nil {
-		r.dropEmpty()
-	}
-	if s.Pinned == nil && len(s.Features) == 0 {
-		if err := r.dropIndexes(e); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.applyNulls(s, in); err != nil {
+	if err := r.clean(e); err != nil {
 		return nil, err
 	}
-	if s.Label != "" {
-		r.sortClasses(labels)
-	} else {
-		r.Y = nil
-	}
-	if read == 0 {
-		return nil, fmt.Errorf("%s has the names of columns and no rows: write a row in each line after them", s.Path)
-	}
-	r.note(e, in, s, read)
-	NoteUnseen(e, unseen)
+	r.note(e)
 	if r.M == 0 {
 		return nil, fmt.Errorf("%s: no feature is left: correct a column that the notes name, or name features with "+
 			"--features", s.Path)
 	}
 	if r.N == 0 {
 		return nil, fmt.Errorf("%s: none of the %d rows can be used: fill the label and a feature, or leave out --nulls skip",
-			s.Path, read)
+			s.Path, r.read)
 	}
-	return r, nil
+	return r.Rows, nil
+}
+
+// readAll reads all batches of the file, and shows the progress.
+func (r *reading) readAll(ctx context.Context, e *cli.Env) error {
+	decoder, contract, err := r.spec.Decoder()
+	if err != nil {
+		return cli.Usagef("%w", err)
+	}
+	if r.spec.Streams {
+		memory.HoldRows(8 * maxHeld) // batches are read and written one after the other, and become garbage
+	}
+	show, begin := report.NewProgress(e), time.Now()
+	defer show.End()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		msg, err := r.in.NextMessage()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		m, err := decoder.Decode(msg, contract)
+		if err != nil {
+			return ExplainBatch(err, r.in, r.spec.Path, r.read, r.spec.Features)
+		}
+		contract = m.Contract() // all batches of a file have the columns of the first
+		if err := r.addBatch(m); err != nil {
+			return err
+		}
+		show.Show(progressOf(r.Name, int64(r.read), r.in.Rows(), time.Since(begin)))
+	}
+	r.Features = contract.Elements()
+	r.M = len(r.Features)
+	return r.endStore()
+}
+
+// addBatch copies the rows of a message, and releases it.
+func (r *reading) addBatch(m *arrowio.Message) error {
+	features := len(m.Contract().Elements())
+	if r.read == 0 {
+		r.M = features
+		r.reserve()
+	}
+	r.unseen += m.Unseen()
+	r.columns.See(m)
+	if r.spec.Streams {
+		r.X = slices.Grow(r.X, m.Rows()*features)
+	}
+	for _, b := range m.Batches() {
+		if err := r.add(b); err != nil {
+			return err
+		}
+		r.read += b.Rows()
+	}
+	m.Release()
+	if r.spec.Streams && (r.spool != nil || 8*len(r.X) > maxHeld) {
+		return r.store()
+	}
+	return nil
+}
+
+// clean drops columns without information, applies --nulls, and orders the classes.
+func (r *reading) clean(e *cli.Env) error {
+	if r.spec.Pinned == nil {
+		r.dropEmpty()
+	}
+	if r.spec.Pinned == nil && len(r.spec.Features) == 0 {
+		if err := r.dropIndexes(e); err != nil {
+			return err
+		}
+	}
+	if err := r.applyNulls(); err != nil {
+		return err
+	}
+	if r.spec.Label != "" {
+		r.sortClasses(r.labels)
+	} else {
+		r.Y = nil
+	}
+	if r.read == 0 {
+		return fmt.Errorf("%s has the names of columns and no rows: write a row in each line after them", r.spec.Path)
+	}
+	return nil
 }
 
 // maxReserved is the maximum number of values for which memory is reserved, in a byte of a file: a small file may say
@@ -250,10 +277,10 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 const maxReserved = 64
 
 // reserve allocates for the number of rows in the file's metadata, so that they are not copied while they grow.
-func (r *Rows) reserve(in *file.Reader, s Spec) {
-	n := max(0, int(min(in.Rows(), maxReserved*in.Size()/int64(max(r.M, 1)))))
+func (r *reading) reserve() {
+	n := max(0, int(min(r.in.Rows(), maxReserved*r.in.Size()/int64(max(r.M, 1)))))
 	held := n * r.M
-	if s.Streams && held > maxHeld/8 {
+	if r.spec.Streams && held > maxHeld/8 {
 		held = 0 // it will not stay in memory
 	}
 	r.X, r.Y = make([]float64, 0, held), make([]int, 0, n)
@@ -409,27 +436,19 @@ func ExplainBatch(err error, in *file.Reader, path string, read int, asked []str
 	return fmt.Errorf("%s, in the batch after row %d: %w", path, row-1, err)
 }
 
-// add copies a batch. before is the number of rows of the file before it.
-func (r *Rows) add(b *arrowio.Batch, s Spec, in *file.Reader, labels map[string]int, before int) error {
+// add copies a batch.
+func (r *reading) add(b *arrowio.Batch) error {
 	faults := b.Faults()
 	for i := range b.Rows() {
 		var found *arrowio.Fault
 		if len(faults) > 0 && faults[0].Row == i {
 			found, faults = &faults[0], faults[1:]
 		}
-		class := -1
-		if s.Label != "" {
-			text, ok := b.Label(i)
-			if ok {
-				if class, ok = labels[text]; !ok {
-					class = len(labels)
-					labels[text] = class
-				}
-			} else {
-				r.noLabel++
-				if s.Labelled {
-					continue
-				}
+		class := r.classOf(b, i)
+		if class < 0 && r.spec.Label != "" {
+			r.noLabel++
+			if r.spec.Labelled {
+				continue
 			}
 		}
 		from := len(r.X)
@@ -437,12 +456,12 @@ func (r *Rows) add(b *arrowio.Batch, s Spec, in *file.Reader, labels map[string]
 			r.X = appendRow(r.X, block, i)
 		}
 		if found != nil && found.Code != "" {
-			path, row := in.Place(before + i + 1)
+			path, row := r.in.Place(r.read + i + 1)
 			return fmt.Errorf("%s: row %d, column %q: %s: fix the row, or leave the column out", path, row, found.Feature,
 				found.What)
 		}
 		if found != nil {
-			r.faults = append(r.faults, fault{r.N, before + i + 1, *found})
+			r.faults = append(r.faults, fault{r.N, r.read + i + 1, *found})
 			for j, v := range r.X[from:] {
 				if !arrowio.FitsFloat32(v) {
 					r.X[from+j] = math.NaN() // as a pipeline does
@@ -453,6 +472,20 @@ func (r *Rows) add(b *arrowio.Batch, s Spec, in *file.Reader, labels map[string]
 		r.N++
 	}
 	return nil
+}
+
+// classOf is the number of the class of a row, -1 without a label.
+func (r *reading) classOf(b *arrowio.Batch, row int) int {
+	text, ok := b.Label(row)
+	if r.spec.Label == "" || !ok {
+		return -1
+	}
+	class, ok := r.labels[text]
+	if !ok {
+		class = len(r.labels)
+		r.labels[text] = class
+	}
+	return class
 }
 
 // dropEmpty removes the columns without a number in any row: a fit refuses them. Elements of lists stay, since the list
@@ -504,7 +537,7 @@ func (r *Rows) isEmpty(j int) bool {
 }
 
 // applyNulls applies --nulls to the rows with a missing feature.
-func (r *Rows) applyNulls(s Spec, in *file.Reader) error {
+func (r *reading) applyNulls() error {
 	out := map[int]bool{}
 	for _, f := range r.faults {
 		row := r.X[f.row*r.M : (f.row+1)*r.M]
@@ -512,13 +545,13 @@ func (r *Rows) applyNulls(s Spec, in *file.Reader) error {
 		if first < 0 {
 			continue // only in a column that dropEmpty removed
 		}
-		switch s.Nulls {
+		switch r.Nulls {
 		case "reject":
 			what := f.What
 			if f.Feature != r.Features[first] {
 				what = "not a number"
 			}
-			path, row := in.Place(f.line)
+			path, row := r.in.Place(f.line)
 			return fmt.Errorf("%s: row %d, feature %q: %s: fix the row, or use --nulls impute or --nulls skip", path, row,
 				r.Features[first], what)
 		case "skip":
@@ -595,9 +628,9 @@ func compareClasses(a, b string) int {
 }
 
 // note prints what was left out or imputed.
-func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
-	NoteFile(e, in)
-	r.columns.Note(e, in, r.Features)
+func (r *reading) note(e *cli.Env) {
+	NoteFile(e, r.in)
+	r.columns.Note(e, r.in, r.Features)
 	plain, alike, first := map[string]string{}, 0, ""
 	for _, class := range r.Classes {
 		e.NoteIf(file.Missing(class) && class != "", "%q is one of the classes: with --missing %s it is a missing label",
@@ -615,11 +648,12 @@ func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
 	}
 	e.NoteIf(alike > 0, "%s: write both in the same way if they are one", first)
 	e.NoteIf(r.isSorted(), "%s: rows are sorted by %q: this does not matter here, but to a pipeline; publish the file "+
-		"with --shuffle", r.Name, s.Label)
+		"with --shuffle", r.Name, r.spec.Label)
 	e.NoteIf(r.imputed > 0, "%d of %d values are missing, in %d rows: each becomes its feature's mean (--nulls skip "+
 		"leaves the rows out)", r.imputed, r.N*r.M, r.affected)
-	e.NoteIf(r.Skipped > 0, "%d of %d rows are left out, because a feature is missing", r.Skipped, read)
-	e.NoteIf(r.noLabel > 0, "%d of %d rows have no %s", r.noLabel, read, s.Label)
+	e.NoteIf(r.Skipped > 0, "%d of %d rows are left out, because a feature is missing", r.Skipped, r.read)
+	e.NoteIf(r.noLabel > 0, "%d of %d rows have no %s", r.noLabel, r.read, r.spec.Label)
+	NoteUnseen(e, r.unseen)
 }
 
 // NoteFile prints which parts of a file are not read.
