@@ -208,11 +208,11 @@ type Progress struct {
 	Bytes          int64 `json:"bytes"`            // memory of the window
 	Needed         int   `json:"needed"`           // labelled rows that make a first model due
 	Backlog        int   `json:"backlog"`          // labelled rows and corrections of labels in the queue
-	Dropped        int   `json:"dropped"`          // labelled rows and corrections that were not learned: the queue was full
-	OverClassLimit int   `json:"over_class_limit"` // labelled rows of classes beyond Config.Classes, which are not learned
+	Dropped        int   `json:"dropped"`          // labelled rows and corrections for which the queue was full
+	OverClassLimit int   `json:"over_class_limit"` // labelled rows of classes beyond Config.Classes
 	RareClassRows  int   `json:"rare_class_rows"`  // rows in the window of classes that have too few rows to enter a fit
 	Outliers       int   `json:"outliers"`         // rows that were set aside and enter no fit: many values are extreme
-	LimitedRows    int   `json:"limited_rows"`     // rows in the window with values beyond limits, which enter fits as these
+	LimitedRows    int   `json:"limited_rows"`     // rows in the window with values that enter fits as limits
 	OverQuota      int   `json:"over_quota"`       // rows that left the window because their source exceeded its Quota
 	// LastOutlier is a sentence about the newest row with an extreme value.
 	LastOutlier string `json:"last_outlier,omitempty"`
