@@ -29,7 +29,7 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop 
 			r.options.Logger.Debug("the model store cannot be followed; trying again", "error", err)
 		}
 		return revision, err
-	}, Unchanged: r.confirmedAt.advance}})
+	}, Unchanged: func(at time.Time) { r.confirm(r.isCurrent.Load(), at) }}})
 }
 
 // poll is CatchUp, but while a model is stored, which may take long, it only checks that the adopted one is still live.
@@ -38,11 +38,7 @@ func (r *Registry) poll(ctx context.Context, adopt func(*Choice) error) (revisio
 	begin := time.Now()
 	if r.saving.TryLock() {
 		defer r.saving.Unlock()
-		revision, err = r.catchUp(ctx, adopt)
-		if err == nil && r.ConfirmedAt().Before(begin) {
-			err = errNotCurrent
-		}
-		return revision, err
+		return r.catchUp(ctx, adopt)
 	}
 	p, revision, err := r.read(ctx)
 	if err != nil {
@@ -51,15 +47,19 @@ func (r *Registry) poll(ctx context.Context, adopt func(*Choice) error) (revisio
 	if r.adopted.Load().selection != p.selection() {
 		return 0, errSaving
 	}
-	r.confirmedAt.advance(begin)
+	r.confirm(true, begin)
 	return revision, nil
+}
+
+// confirm records whether this process may answer with its model, as of a time at which that was known.
+func (r *Registry) confirm(isCurrent bool, at time.Time) {
+	if r.isCurrent.Store(isCurrent); isCurrent {
+		r.confirmedAt.advance(at)
+	}
 }
 
 // errSaving reports that the selection of another process has to wait until this one has stored a model.
 var errSaving = errors.New("a model is being stored")
-
-// errNotCurrent reports that this process cannot use the live model, and that its own has other outputs.
-var errNotCurrent = errors.New("the live model is of another epoch than the one in use")
 
 // CatchUp reads the pointer once, and calls adopt as Follow does. It waits for a running Save.
 func (r *Registry) CatchUp(ctx context.Context, adopt func(*Choice) error) error {
@@ -75,7 +75,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	p, revision, err := r.read(ctx)
 	if errors.Is(err, ErrNewer) {
 		r.reject(selection{live: fmt.Sprint("revision ", revision)}, err.Error()+"; the live model stays in use")
-		r.confirmedAt.advance(begin)
+		r.confirm(true, begin)
 		return revision, nil
 	}
 	if err == nil {
@@ -93,9 +93,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		r.revision.Store(revision)
 		isCurrent, err = r.adoptSelection(ctx, p, adopt)
 	}
-	if isCurrent {
-		r.confirmedAt.advance(begin)
-	}
+	r.confirm(isCurrent, begin)
 	return revision, err
 }
 

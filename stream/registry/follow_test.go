@@ -114,3 +114,52 @@ func TestFollowRecreatedStore(t *testing.T) {
 		})
 	}
 }
+
+// counted counts the reads of the pointer of a store.
+type counted struct {
+	Store
+	reads atomic.Int64
+}
+
+func (c *counted) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
+	c.reads.Add(1)
+	return c.Store.load(ctx, pipeline)
+}
+
+// TestFollowRejected: a follower that cannot use the live model, of another epoch than its own, does not know that its
+// outputs are current, and does not read the pointer again until it has changed.
+func TestFollowRejected(t *testing.T) {
+	t.Parallel()
+	s, err := Directory(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &counted{Store: s}
+	r, other := New(store, "digits", Options{MaxStaleness: 40 * time.Millisecond}), New(s, "digits", Options{})
+	a := save(t, other, 1, "")
+	defer r.Follow(t.Context(), func(c *Choice) error {
+		if c.Live.Epoch > 1 {
+			return ErrDim
+		}
+		return nil
+	})()
+	natstest.Await(t, "the first model is adopted", func() bool { return r.GoodAsOf(a) != (time.Time{}) })
+	next := release(t, 2, a)
+	next.Epoch = 2
+	if _, err := other.Save(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the next model is rejected", func() bool { return r.Problem() != "" })
+	time.Sleep(50 * time.Millisecond) // it may be read once more, since the store has changed
+	reads, confirmed := store.reads.Load(), r.ConfirmedAt()
+	time.Sleep(200 * time.Millisecond)
+	if n := store.reads.Load() - reads; n > 0 || !r.ConfirmedAt().Equal(confirmed) {
+		t.Errorf("the pointer was read %d times, and is known as of %v, before %v", n, r.ConfirmedAt(), confirmed)
+	}
+	if _, err := other.Rollback(t.Context(), Request{Version: a}); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "the first model is current again", func() bool {
+		return r.Problem() == "" && r.ConfirmedAt().After(confirmed)
+	})
+}

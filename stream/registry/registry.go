@@ -59,7 +59,8 @@ type Registry struct {
 	term       uint64                    // of the newest pointer that was adopted, or written here
 	created    int64                     // natsx.SourceState.Created of the pointers
 
-	confirmedAt latestTime // see ConfirmedAt
+	confirmedAt latestTime  // see ConfirmedAt
+	isCurrent   atomic.Bool // the pointer that was read last selects this process's model, or one with comparable outputs
 }
 
 // selection is what a pointer selects: live and pinned version, and whether the live one was reset, with its epochs.
