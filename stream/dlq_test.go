@@ -161,8 +161,8 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d letters after one was removed", len(all))
 	}
 	for _, to := range []string{"$JS.API.STREAM.DELETE.in", "in.*", "_INBOX.a", "in x"} {
-		if r, err := (dlq.Replays{To: to}).Do(s.Context(), s.js, l); err != nil || !strings.Contains(r.Error, "cannot be one "+
-			"of messages") {
+		if r, err := (dlq.Replays{To: to}).Do(s.Context(), s.js, l); err != nil ||
+			!strings.Contains(r.Error, "cannot be one of messages") {
 			t.Errorf("to %s: %+v, %v", to, r, err)
 		}
 	}

@@ -21,33 +21,38 @@ func TestIntakeHint(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   intake
-		s    spec.Status
+		s    spec.Progress
+		note string
 		want string // "": no hint
 	}{
-		{"no rows", intake{}, spec.Status{}, ""},
-		{"half of the rows are faulty", intake{rows: 8, faulty: 4, features: faults}, spec.Status{Progress: spec.Progress{Needed: 100}}, ""},
-		{"most rows are faulty", intake{rows: 7, faulty: 4, features: faults}, spec.Status{Progress: spec.Progress{Needed: 100}},
+		{"no rows", intake{}, spec.Progress{}, "", ""},
+		{"half of the rows are faulty", intake{rows: 8, faulty: 4, features: faults}, spec.Progress{Needed: 100}, "", ""},
+		{"most rows are faulty", intake{rows: 7, faulty: 4, features: faults}, spec.Progress{Needed: 100}, "",
 			`4 of 7 rows have a missing or infinite feature, most often "x" in 3`},
-		{"all rows are faulty", intake{rows: 4, faulty: 4, features: faults}, spec.Status{Progress: spec.Progress{Needed: 100}}, "all of 4 rows"},
-		{"no labels", intake{rows: 4, unlabelled: 4}, spec.Status{Progress: spec.Progress{Needed: 100}}, "none of 4 rows has a label"},
-		{"one label", intake{rows: 4, unlabelled: 3}, spec.Status{Progress: spec.Progress{Needed: 100, Rows: 1, Classes: 2}}, ""},
-		{"one class", intake{rows: 4}, spec.Status{Progress: spec.Progress{Needed: 100, Rows: 4, Classes: 1}}, "all 4 labelled rows are of one class"},
-		{"a label for each row", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 9, Classes: 5}},
+		{"all rows are faulty", intake{rows: 4, faulty: 4, features: faults}, spec.Progress{Needed: 100}, "",
+			"all of 4 rows"},
+		{"no labels", intake{rows: 4, unlabelled: 4}, spec.Progress{Needed: 100}, "", "none of 4 rows has a label"},
+		{"one label", intake{rows: 4, unlabelled: 3}, spec.Progress{Needed: 100, Rows: 1, Classes: 2}, "", ""},
+		{"one class", intake{rows: 4}, spec.Progress{Needed: 100, Rows: 4, Classes: 1}, "",
+			"all 4 labelled rows are of one class"},
+		{"a label for each row", intake{rows: 9}, spec.Progress{Needed: 8, Rows: 9, Classes: 5}, "",
 			"9 labelled rows have 5 labels"},
-		{"classes of two rows", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 10, Classes: 5}, Note: "x"}, ""},
-		{"just enough rows", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 8, Classes: 5}, Note: "x"}, ""},
-		{"rare classes from the first moment", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 8, Classes: 4, RareClassRows: 1}},
+		{"classes of two rows", intake{rows: 9}, spec.Progress{Needed: 8, Rows: 10, Classes: 5}, "x", ""},
+		{"just enough rows", intake{rows: 9}, spec.Progress{Needed: 8, Rows: 8, Classes: 5}, "x", ""},
+		{"rare classes from the first moment", intake{rows: 9},
+			spec.Progress{Needed: 8, Rows: 8, Classes: 4, RareClassRows: 1}, "",
 			"1 of 8 labelled rows have labels that occur only a few times"},
-		{"classes appear from the first moment", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 8, Classes: 4}},
+		{"classes appear from the first moment", intake{rows: 9}, spec.Progress{Needed: 8, Rows: 8, Classes: 4}, "",
 			"classes are still appearing (4 now), or labels come in runs: the first model waits for up to 32 rows"},
-		{"too few rows", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 7, Classes: 4, RareClassRows: 2}}, ""},
-		{"another note", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 8, Classes: 4}, Note: "x"}, ""},
-		{"rare classes", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 9, Classes: 4, RareClassRows: 2}},
+		{"too few rows", intake{rows: 9}, spec.Progress{Needed: 8, Rows: 7, Classes: 4, RareClassRows: 2}, "", ""},
+		{"another note", intake{rows: 9}, spec.Progress{Needed: 8, Rows: 8, Classes: 4}, "x", ""},
+		{"rare classes", intake{rows: 9}, spec.Progress{Needed: 8, Rows: 9, Classes: 4, RareClassRows: 2}, "",
 			"2 of 9 labelled rows have labels that occur only a few times"},
-		{"classes appear", intake{rows: 9}, spec.Status{Progress: spec.Progress{Needed: 8, Rows: 9, Classes: 4, RareClassRows: 1}},
+		{"classes appear", intake{rows: 9}, spec.Progress{Needed: 8, Rows: 9, Classes: 4, RareClassRows: 1}, "",
 			"classes are still appearing (4 now)"},
 	} {
-		if got := c.in.hint(c.s, "label"); c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+		got := c.in.hint(spec.Status{Progress: c.s, Note: c.note}, "label")
+		if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
