@@ -150,11 +150,14 @@ func TestFollowRejected(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Await(t, "the next model is rejected", func() bool { return r.Problem() != "" })
-	time.Sleep(50 * time.Millisecond) // it may be read once more, since the store has changed
-	reads, confirmed := store.reads.Load(), r.ConfirmedAt()
-	time.Sleep(200 * time.Millisecond)
-	if n := store.reads.Load() - reads; n > 0 || !r.ConfirmedAt().Equal(confirmed) {
-		t.Errorf("the pointer was read %d times, and is known as of %v, before %v", n, r.ConfirmedAt(), confirmed)
+	confirmed := r.ConfirmedAt()
+	natstest.Await(t, "the pointer is not read for 200 ms", func() bool { // once more, since the store has changed
+		reads := store.reads.Load()
+		time.Sleep(200 * time.Millisecond)
+		return store.reads.Load() == reads
+	})
+	if !r.ConfirmedAt().Equal(confirmed) {
+		t.Errorf("the pointer is known as of %v, before %v", r.ConfirmedAt(), confirmed)
 	}
 	if _, err := other.Rollback(t.Context(), Request{Version: a}); err != nil {
 		t.Fatal(err)
