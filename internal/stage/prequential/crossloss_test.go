@@ -3,11 +3,13 @@ package prequential
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/embedd/embedd/internal/cores"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
@@ -82,6 +84,33 @@ func TestSearchPauses(t *testing.T) {
 	if _, err := new(neighbors).outside(ctx, in, span{}, make([]float64, 100), 3); err != nil ||
 		ctx.n != 12 { // every nine rows
 		t.Errorf("%d pauses in 100,000 distances: %v", ctx.n, err)
+	}
+}
+
+// BenchmarkNeighbors: the ten nearest of 500 outputs of ten classes, which overlap or are far apart.
+func BenchmarkNeighbors(b *testing.B) {
+	for _, d := range []int{2, 8, 32} {
+		for _, apart := range []float64{1, 3, 30} {
+			b.Run(fmt.Sprintf("%d outputs, apart %g", d, apart), func(b *testing.B) {
+				r := rand.New(rand.NewPCG(1, 2))
+				y, means := make([]float64, 1000*d), make([]float64, 10*d)
+				for i := range means {
+					means[i] = apart * r.NormFloat64()
+				}
+				for i := range y {
+					y[i] = means[i%len(means)] + r.NormFloat64()
+				}
+				known, rows := outputsOf(y[:500*d], d, func(i int) string { return string(rune('a' + i%10)) }), y[500*d:]
+				var found neighbors
+				begin := cores.ProcessorTime()
+				for b.Loop() {
+					if _, err := found.outside(b.Context(), known, span{}, rows, 10); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(cores.ProcessorTime()-begin)/float64(500*b.N), "processor-ns/row")
+			})
+		}
 	}
 }
 

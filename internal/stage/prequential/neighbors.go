@@ -68,26 +68,12 @@ func (f *neighbors) setGaps(k *outputs, y []float64) (nearest int) {
 	return nearest
 }
 
-// compare adds those outputs of a class that are nearer to y than the farthest of the nearest ones. The sum of a
-// squared distance only rises with each output. So most end after the first two, in which the rows differ most.
+// compare adds those outputs of a class that are nearer to y than the farthest of the nearest ones.
 func (f *neighbors) compare(k *outputs, class int, near span, y []float64, nearest []int) {
 	d, distances, last := len(y), f.distances, len(nearest)-1
-	first, second, head := 0.0, 0.0, 0
-	if d > 2 {
-		first, second, head = y[0], y[1], 2
-	}
 	farthest := distances[last]
 	for _, j := range k.rowsOf(class) {
-		row, distance := k.y[j*d:(j+1)*d:(j+1)*d], 0.0
-		if head > 0 {
-			p, q := first-row[0], second-row[1]
-			if distance = float64(p*p) + q*q; distance > farthest {
-				continue
-			}
-		}
-		for c := head; c < len(row); c++ {
-			distance += (y[c] - row[c]) * (y[c] - row[c])
-		}
+		distance := squaredDistance(y, k.y[j*d:])
 		if !(distance < farthest || distance == farthest && j < nearest[last]) || near.from <= j && j < near.to {
 			continue
 		}
