@@ -94,6 +94,9 @@ func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	}
 	effect := max(r.Effect, t.Runs.effect(), 1)
 	for i, b := range bets {
+		if x < 0 && t.Logs[i] == least { // a loss has it start over with what it has
+			continue
+		}
 		stake := min(b*weight, maxStake) / most // the capital stays positive
 		t.Logs[i] = max(t.Logs[i]+math.Log1p(stake*x)/effect, least)
 	}
