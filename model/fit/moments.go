@@ -58,7 +58,9 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	if method.Supervised {
 		report.Unlabelled = int(math.Round(s.Count(-1)))
 	}
-	return run(ctx, t, func() error { return t.LoadSums(ctx, s) }, features, classes), nil
+	m := run(ctx, t, func() error { return t.LoadSums(ctx, s) }, features, classes)
+	t.Basis.ReuseMemory() // the next fit of a window has as many features
+	return m, nil
 }
 
 // Streams reports whether Fit reads stored rows a block at a time: with a method that is fitted from moments, except

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,32 @@ func TestMomentsAreRefused(t *testing.T) {
 		{Method: "lda", Scale: model.ScaleUnit}, {Method: "lda", Scale: model.ScaleMinMax}} {
 		if c.Streams() {
 			t.Errorf("%+v reads rows in blocks", c)
+		}
+	}
+}
+
+// TestMomentsInUsedMemory: fits in the memory of earlier ones give the same model, and do not change those.
+func TestMomentsInUsedMemory(t *testing.T) {
+	for _, method := range []string{"lda", "pca", "srda", "sle", "pairacc"} {
+		components := func(x ...float64) []float64 {
+			s := moments.New(2, true)
+			if err := s.Add(t.Context(), x, []int{0, 0, 0, 1, 1, 1}); err != nil {
+				t.Fatal(err)
+			}
+			m, err := FitMoments(t.Context(), s, nil, []string{"a", "b"}, Config{Method: method})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m.Components()
+		}
+		rows := []float64{0, 1, 2, 5, 4, 1, 7, 3, 8, 8, 6, 5}
+		first := components(rows...)
+		want := slices.Clone(first)
+		for range 10 {
+			components(9, 1, 2, 8, 3, 1, 5, 3, 4, 4, 7, 7)
+			if got := components(rows...); !slices.Equal(got, want) || !slices.Equal(first, want) {
+				t.Fatalf("%s: components %v, before %v, now %v", method, got, want, first)
+			}
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Summary is the statistics of the rows in a Set, about their mean.
@@ -24,7 +26,7 @@ type Summary struct {
 // Summary computes the statistics about the mean, of the labelled rows or of all rows. It costs O(m^2), and with
 // second moments by class O(C m^2).
 func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
-	out := &Summary{Mean: make([]float64, s.m), Total: mat.NewSymDense(s.m, nil)}
+	out := &Summary{Mean: make([]float64, s.m), Total: linalg.NewSym(s.m)}
 	first := 0
 	if labelledOnly {
 		first = 1

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/fail"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -73,7 +74,7 @@ func (s *BasisScatters) BetweenFactor() *mat.Dense {
 // equal rows has no variance.
 func (s *BasisScatters) withinFromTotal(ctx context.Context) {
 	m := s.Total.SymmetricDim()
-	s.Within = mat.NewSymDense(m, nil)
+	s.Within = linalg.NewSym(m)
 	s.Within.CopySym(s.Total)
 	o := tile.Transposed(s.BetweenFactor())
 	fail.Check(tile.Add(ctx, tile.Sum{C: s.Within.RawSymmetric().Data, Stride: m, Alpha: -1, A: o, B: o,
@@ -86,6 +87,9 @@ func (s *BasisScatters) withinFromTotal(ctx context.Context) {
 		}
 	}
 }
+
+// ReuseMemory has later tasks use the memory of the scatters, which must not be read afterwards.
+func (s *BasisScatters) ReuseMemory() { linalg.Reuse(s.Total, s.Within) }
 
 // WithinScatter and TotalScatter select the scatter that a RidgeRule estimates the shrinkage on.
 func WithinScatter(s *BasisScatters) *mat.SymDense { return s.Within }

@@ -3,6 +3,7 @@ package linalg
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -15,6 +16,26 @@ func Identity(d int) *mat.Dense {
 		m.Set(i, i, 1)
 	}
 	return m
+}
+
+var unused sync.Pool // of *mat.SymDense
+
+// NewSym returns a zero matrix of order m. It may be in the memory of one that Reuse was called with.
+func NewSym(m int) *mat.SymDense {
+	if s, ok := unused.Get().(*mat.SymDense); ok && s.SymmetricDim() == m {
+		s.Zero()
+		return s
+	}
+	return mat.NewSymDense(m, nil)
+}
+
+// Reuse keeps the memory of matrices that are no longer used; some may be nil.
+func Reuse(all ...*mat.SymDense) {
+	for _, s := range all {
+		if s != nil {
+			unused.Put(s)
+		}
+	}
 }
 
 // Pick copies rows of x.
