@@ -80,35 +80,31 @@ func (s *session) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	lives, end := context.WithCancel(context.WithoutCancel(ctx))
-	released := make(chan struct{})
-	wg.Go(func() {
-		s.lease.Run(lives, func(context.Context, uint64) { s.wake() })
-		s.lease.Release(ctx)
-		close(released)
-	})
-	coordinates, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	defer end()
+	stop := s.lease.Start(lives, func(context.Context, uint64) { s.wake() })
 	var coordinator *Lease
-	defer func() {
-		end()
-		<-released
-		if s.member.leaves {
-			s.handOver(coordinator)
-		}
-	}()
 	coordinator = s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
 		Hands: true, Observe: s.wake, HintDelay: s.hintDelay, IsPatient: func() bool { // enough others wait for it
 			a := coordinator.Status().Holder.Assignment
 			return a != nil && a.ownersBefore(s.Own.Holder) >= successors
 		}})
-	wg.Go(func() {
-		coordinator.Run(coordinates, func(ctx context.Context, term uint64) {
-			if tenure := coordinator.Tenure(); tenure.Term == term && term != 0 {
-				s.coordinate(ctx, coordinator, tenure)
-			}
-		})
-		coordinator.Release(ctx)
+	stopCoordinator := coordinator.Start(lives, func(ctx context.Context, term uint64) {
+		if tenure := coordinator.Tenure(); tenure.Term == term && term != 0 {
+			s.coordinate(ctx, coordinator, tenure)
+		}
 	})
+	release := func() {
+		stopCoordinator()
+		coordinator.Release(ctx)
+	}
+	defer func() {
+		stop()
+		s.lease.Release(ctx)
+		if s.member.leaves {
+			s.handOver(coordinator)
+		}
+		release()
+	}()
 	stopped := ctx.Done()
 	for tenure := s.lease.Tenure(); ; {
 		if now := s.lease.Tenure(); now != tenure {
@@ -140,7 +136,7 @@ func (s *session) run(ctx context.Context) {
 			delete(s.works, part)
 		case <-stopped:
 			if stopped, s.member.leaves = nil, true; coordinator.Term() == 0 {
-				stop()
+				release()
 			}
 		case <-expired:
 		}
