@@ -84,7 +84,7 @@ func (s *session) run(ctx context.Context) {
 	stop := s.lease.Start(lives, func(context.Context, uint64) { s.wake() })
 	var coordinator *Lease
 	coordinator = s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
-		Hands: true, Observe: s.wake, HintDelay: s.hintDelay, IsPatient: func() bool { // enough others wait for it
+		Observe: s.wake, HintDelay: s.hintDelay, IsPatient: func() bool { // enough others wait for it
 			a := coordinator.Status().Holder.Assignment
 			return a != nil && a.ownersBefore(s.Own.Holder) >= successors
 		}})

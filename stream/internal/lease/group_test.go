@@ -152,7 +152,7 @@ func TestGroup(t *testing.T) {
 func TestOwnAssignmentIsContinued(t *testing.T) {
 	t.Parallel()
 	bucket, _ := open(t)
-	options := Options{Key: "g.assignment", Claim: Claim{Holder: "a"}, TTL: MaxTTL, Hands: true}
+	options := Options{Key: "g.assignment", Claim: Claim{Holder: "a"}, TTL: MaxTTL}
 	earlier := bucket.renewed(options)
 	hold(t, earlier)
 	earlier.Update(func(c *Claim) bool {
@@ -221,7 +221,7 @@ func TestFormerCoordinator(t *testing.T) {
 			})
 		}
 	}
-	options := Options{Key: "g.assignment", Claim: Claim{Holder: "a"}, TTL: time.Minute, Hands: true}
+	options := Options{Key: "g.assignment", Claim: Claim{Holder: "a"}, TTL: time.Minute}
 	l := bucket.renewed(options)
 	lead(l, 1)
 	options.Claim.Holder = "b"

@@ -43,9 +43,7 @@ type Options struct {
 	HintDelay func() time.Duration
 	// Observe is called whenever the lease was read or stored. nil: never.
 	Observe func()
-	// Hands has a clean stop leave the claim for the next holder, which continues with its assignment.
-	Hands  bool
-	Logger *slog.Logger
+	Logger  *slog.Logger
 }
 
 // Lease is one replica's part in a lease: it holds it or waits for it. Its methods are safe for concurrent use, except
@@ -438,7 +436,7 @@ func (l *Lease) release(ctx context.Context) {
 	l.state.lose()
 	l.holder, l.unconfirmed = Claim{}, nil
 	claim := l.options.Claim
-	claim.IsLeft = l.options.Hands
+	claim.IsLeft = claim.Assignment != nil // the next holder continues with it
 	l.mu.Unlock()
 	if !isHeld {
 		return
