@@ -71,8 +71,11 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (*plugin.Live, error
 	if err != nil {
 		return nil, err
 	}
-	if r.Leases, err = stores.trainerLeases(ctx, r.Scope); err != nil {
-		return nil, err
+	// Replicas that use a directory are on one machine, and no replica trains if the models come from a hub.
+	if r.Pipeline.Models.Directory == "" && r.Pipeline.Models.Hub == "" {
+		if r.Leases, err = stores.Leases(ctx, r.Scope); err != nil {
+			return nil, err
+		}
 	}
 	if edge, ok := store.(*registry.Edge); ok {
 		r.mirror = &mirror{Scope: r.Scope, edge: edge, opened: time.Now(), adopted: make(chan struct{}, 1)}

@@ -46,12 +46,3 @@ func (s *Stores) Leases(ctx context.Context, p *scope.Scope) (_ *lease.Bucket, e
 	}
 	return s.leases, err
 }
-
-// trainerLeases is Leases for the trainer's lease of a pipeline: nil when it has none, as with models in a directory,
-// whose replicas are on one machine, or from a hub, where nothing is trained here.
-func (s *Stores) trainerLeases(ctx context.Context, p *scope.Scope) (*lease.Bucket, error) {
-	if p.Models.Directory != "" || p.Models.Hub != "" {
-		return nil, nil
-	}
-	return s.Leases(ctx, p)
-}
