@@ -277,7 +277,7 @@ func TestStopInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	var last *runner
-	for range testsize.Of(3, 20) {
+	for range testsize.Of(3, 10) {
 		next := s.replicaAt(c.urls(leader+1), answerer(t))
 		s.until("a replica has opened", func() bool { return len(next.Status()) > 0 && next.Status()[0].Ready })
 		s.send(20)
