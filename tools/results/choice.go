@@ -49,7 +49,7 @@ type autoResult struct {
 	splits int
 	raw    float64              // of the features themselves
 	found  map[string][]float64 // by way and judge, one value for each split
-	slower float64              // the time of auto divided by that of its best candidate alone, with the same scales
+	slower [2]float64           // the time of auto and of nonlinear, divided by that of the best candidate of all scales
 }
 
 // choice scores auto, which gets only the training rows, and compares it with the best of other methods in hindsight.
@@ -94,15 +94,18 @@ func choose(ctx context.Context, b *bench, name string, d *model.Data, splits in
 		if k > 0 {
 			continue
 		}
-		var used [2]time.Duration // processor time: other load does not change it
-		for i, how := range []fit.Config{{Dim: fit.AutoDim, Blend: 1}, {Dim: fit.AutoDim}} {
+		var used [3]time.Duration // processor time: other load does not change it
+		for i, how := range []fit.Config{{Blend: 1}, {}, {Nonlinear: true}} {
+			how.Dim = fit.AutoDim
 			start := cores.ProcessorTime()
 			if _, err := fit.Fit(ctx, train, how); err != nil {
 				return nil, err
 			}
 			used[i] = cores.ProcessorTime() - start
 		}
-		c.slower = used[1].Seconds() / used[0].Seconds()
+		for i := range c.slower {
+			c.slower[i] = used[i+1].Seconds() / used[0].Seconds()
+		}
 	}
 	for _, way := range ways[1:] {
 		more, deviation := paired(c.found[way.name+"1-NN"], c.found[ways[0].name+"1-NN"])
@@ -153,17 +156,17 @@ func (c *autoResult) split(ctx context.Context, train, test *model.Data) error {
 
 // writeChoice writes the section.
 func writeChoice(out *bytes.Buffer, all []*autoResult) {
-	fmt.Fprint(out, `| data | splits | features | alone | +- | auto | +- | nonlinear | +- | auto less alone | time |
-|---|---|---|---|---|---|---|---|---|---|---|
+	fmt.Fprint(out, `| data | splits | features | alone | +- | auto | +- | nonlinear | +- | auto less alone | time | nonlinear time |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, c := range all {
 		fmt.Fprintf(out, "| %s | %d | %.1f |", c.set, c.splits, c.raw)
 		for _, way := range ways {
-			nearest, deviation := stat.MeanStdDev(c.found[way.name+"1-NN"], nil)
-			fmt.Fprintf(out, " %.1f | %.1f |", nearest, deviation)
+			nearest := c.found[way.name+"1-NN"]
+			fmt.Fprintf(out, " %.1f | %s |", stat.Mean(nearest, nil), deviationOf(nearest))
 		}
 		more := stat.Mean(c.found["auto1-NN"], nil) - stat.Mean(c.found["alone1-NN"], nil)
-		fmt.Fprintf(out, " %+.1f | %.1f |\n", more, c.slower)
+		fmt.Fprintf(out, " %+.1f | %.1f | %.1f |\n", more, c.slower[0], c.slower[1])
 	}
 	small := slices.DeleteFunc(slices.Clone(all), func(c *autoResult) bool { return c.set == "usps" })
 	writeMeans(out, ", without usps", small)
@@ -187,11 +190,19 @@ func writeChoice(out *bytes.Buffer, all []*autoResult) {
 	writeJudged(out, "mean", all)
 }
 
+// deviationOf formats the standard deviation of values; one value has none.
+func deviationOf(values []float64) string {
+	if len(values) < 2 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", stat.StdDev(values, nil))
+}
+
 // writeMeans writes a row of means over data sets. It returns the mean differences of the other ways from alone.
 func writeMeans(out *bytes.Buffer, which string, sets []*autoResult) (auto, nonlinear float64) {
 	of := func(way string) float64 { return meanOf(sets, way+"1-NN") }
 	auto, nonlinear = of("auto")-of("alone"), of("nonlinear")-of("alone")
-	fmt.Fprintf(out, "| mean of %d%s | | | %.1f | | %.1f | | %.1f | | %+.1f | |\n", len(sets), which, of("alone"),
+	fmt.Fprintf(out, "| mean of %d%s | | | %.1f | | %.1f | | %.1f | | %+.1f | | |\n", len(sets), which, of("alone"),
 		of("auto"), of("nonlinear"), auto)
 	return auto, nonlinear
 }

@@ -55,6 +55,7 @@ var sections = []section{
 	{name: "halves", title: "Swiss roll, two classes", run: halves},
 	{name: "memory", title: "Memory of tangent spaces", data: []string{"digits", "vowel"}, run: memory, varies: true},
 	{name: "auto", title: "The choice of auto", data: choiceSets, run: choice, varies: true},
+	{name: "two", title: "Two outputs of auto", data: choiceSets, run: two},
 }
 
 func main() {

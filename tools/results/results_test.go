@@ -287,6 +287,22 @@ func TestOutputsShowMostRows(t *testing.T) {
 	}
 }
 
+// One split has a mean and no deviation.
+func TestChoiceOfOneSplit(t *testing.T) {
+	c := &autoResult{set: "some", splits: 1, raw: 90, found: map[string][]float64{}, slower: [2]float64{1.5, 3}}
+	for _, way := range ways {
+		for _, judge := range judges {
+			c.found[way.name+judge] = []float64{95}
+		}
+	}
+	var out bytes.Buffer
+	writeChoice(&out, []*autoResult{c})
+	want := "| some | 1 | 90.0 | 95.0 | - | 95.0 | - | 95.0 | - | +0.0 | 1.5 | 3.0 |\n"
+	if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "NaN") {
+		t.Errorf("want %s, got\n%s", want, got)
+	}
+}
+
 // Each section is on the page, and the table of exhibits names sections that exist.
 func TestPageNamesSections(t *testing.T) {
 	for _, s := range sections {

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// The best candidate has the best mean over all splits; one that was not tried in each split is left out.
+func TestBestCandidate(t *testing.T) {
+	tried := map[string]bool{"lda none": true, "pca none": true, "mfa none": true}
+	c := &contest{set: "some", splits: 2, auto: [2][]float64{{70, 80}, {60, 60}},
+		candidates: [2]map[string]bool{tried, {"pca none": true}},
+		alone:      map[string][]float64{"lda none": {90, 60}, "pca none": {60, 80}, "mfa none": {99}}}
+	var out bytes.Buffer
+	writeTwo(&out, []*contest{c})
+	if want := "| some | 2 | 75.0 | 75.0 | lda none | +0.0 | 20.0 | 60.0 | 70.0 | pca none | -10.0 | 10.0 |\n"; !strings.HasSuffix(
+		out.String(), want) {
+		t.Errorf("want %s, got\n%s", want, out.String())
+	}
+}
