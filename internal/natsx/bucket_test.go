@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -34,6 +35,41 @@ func newBucket(t *testing.T, js jetstream.JetStream) *Bucket {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// TestModifyUnanswered: a write that gets no reply is repeated after a quarter of HedgeWait. If a server stores it later,
+// and rejects the repeated ones until then, the change succeeds.
+func TestModifyUnanswered(t *testing.T) {
+	for name, delay := range map[string]time.Duration{"lost": 0, "stored late": HedgeWait/4 + 5*time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			began, writes := time.Now(), 0
+			var stored []byte
+			read := func(context.Context) ([]byte, uint64, error) {
+				if delay > 0 && time.Since(began) >= delay {
+					stored = []byte("x")
+				}
+				return stored, uint64(len(stored)), nil
+			}
+			write := func(ctx context.Context, value []byte, _ uint64) (uint64, error) {
+				switch writes++; {
+				case writes == 1:
+					<-ctx.Done()
+					return 0, ctx.Err()
+				case delay > 0:
+					return 0, ErrConflict
+				}
+				stored = value
+				return 1, nil
+			}
+			value, _, err := Modify(t.Context(), read, write, func([]byte, uint64) ([]byte, error) { return []byte("x"), nil })
+			if string(value) != "x" || err != nil {
+				t.Errorf("%s: %q, %v", name, value, err)
+			}
+			if took := time.Since(began); took > max(delay, HedgeWait/4)+time.Second {
+				t.Errorf("%s: it took %v", name, took)
+			}
+		})
+	}
 }
 
 // TestModify: of 100 concurrent changes by two clients all survive, and a change returns what was stored first.
