@@ -37,8 +37,8 @@ func newBucket(t *testing.T, js jetstream.JetStream) *Bucket {
 	return b
 }
 
-// TestModifyUnanswered: a write that gets no reply is repeated after a quarter of HedgeWait. If a server stores it later,
-// and rejects the repeated ones until then, the change succeeds.
+// TestModifyUnanswered: a write that gets no reply is repeated after a quarter of HedgeWait. If a server stores it
+// later, and rejects the repeated ones until then, the change succeeds.
 func TestModifyUnanswered(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"lost": 0, "stored late": HedgeWait/4 + 5*time.Second} {
 		synctest.Test(t, func(t *testing.T) {
