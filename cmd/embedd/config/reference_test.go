@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/embedd/embedd/stream"
 )
 
 // reference is docs/configuration.md.
@@ -70,10 +72,10 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 
 // resetText says which reset a changed value needs.
 func (f field) resetText() string {
-	switch f.reset {
-	case resetsModel:
+	switch f.effect {
+	case stream.EffectModelReset:
 		return " A changed value needs `embedd model reset`."
-	case resetsSchema:
+	case stream.EffectSchemaReset:
 		return " A changed value that the stored schema fits needs `embedd schema reset` to select other columns."
 	}
 	return ""

@@ -25,7 +25,7 @@ type field struct {
 	content  func(path string) error // the value is the path of a file; validates its content
 	secret   bool                    // never print the value
 	reload   bool                    // a running daemon applies a change; else it needs a restart
-	reset    string                  // the reset that a changed value of a running pipeline needs: model, schema or none
+	effect   stream.Effect           // of a changed value of a running pipeline; "": it is applied
 	start    string                  // value in the starter file; empty: the default in a comment
 	doc      string                  // ends with a full stop
 }
@@ -34,12 +34,6 @@ type field struct {
 type section struct{ path, doc string }
 
 const each = "pipelines.*."
-
-// The resets that a changed value needs.
-const (
-	resetsModel  = "model"
-	resetsSchema = "schema"
-)
 
 var sections = []section{
 	{"daemon", "The work of this process."},
@@ -206,7 +200,7 @@ var spec = []field{
 		"Without it a lost acknowledgement costs a redelivery, which is detected and not answered again; with it " +
 		"throughput falls, most for small messages."},
 
-	{path: each + "schema.features", field: "schema", required: true, reset: resetsSchema, check: checkGlob,
+	{path: each + "schema.features", field: "schema", required: true, effect: stream.EffectSchemaReset, check: checkGlob,
 		start: "[pixels]", doc: "Feature columns: names, globs, or {column: NAME, size: N} to fix the number of " +
 			"elements; see wire.md. One fixed-size list of floats is the fastest form."},
 	{path: each + "schema.label", value: "label", start: "label", doc: "Label column: string, dictionary, integer or " +
@@ -239,13 +233,14 @@ var spec = []field{
 		"chooses one by cross-validation, again after four times the rows or a change, and keeps it unless another is " +
 		"better by more than the noise; without a label column it is pca. blend combines the methods of params: " +
 		"{members: ...} into one model; it is fitted from moments if all of them are."},
-	{path: each + "model.blend", value: "1", low: 1, reset: resetsModel, high: 40, doc: "With method auto: combine " +
-		"this many of the best candidates into one model. 1 is the best candidate alone, which is the cheapest to refit."},
-	{path: each + "model.dim", or: "auto", low: 1, reset: resetsModel, high: 4096, start: "8", doc: "Dimensions of the " +
-		"output. auto has room for classes that may come: 20, or one less than the classes of the first model, at most " +
-		"the features; outputs that no class needs are 0. Methods that do not depend on classes, and those without a " +
-		"linear or kernel map, choose at the first fit. The number stays that of the first model until `embedd model " +
-		"reset`; see models.md."},
+	{path: each + "model.blend", value: "1", low: 1, high: 40, effect: stream.EffectModelReset, doc: "With method " +
+		"auto: combine this many of the best candidates into one model. 1 is the best candidate alone, which is the " +
+		"cheapest to refit."},
+	{path: each + "model.dim", or: "auto", low: 1, high: 4096, effect: stream.EffectModelReset, start: "8",
+		doc: "Dimensions of the output. auto has room for classes that may come: 20, or one less than the classes of the " +
+			"first model, at most the features; outputs that no class needs are 0. Methods that do not depend on classes, and " +
+			"those without a linear or kernel map, choose at the first fit. The number stays that of the first model until " +
+			"`embedd model reset`; see models.md."},
 	{path: each + "model.scale", value: "standard", words: []string{"standard", "minmax", "unit", "none"},
 		doc: "Scaling of the features. standard: zero mean and unit variance; minmax: to [0, 1]; unit: each row to unit " +
 			"length."},

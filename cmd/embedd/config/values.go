@@ -15,16 +15,9 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// Value is a key of a pipeline with its value, given or by default.
-type Value struct {
-	Key        string // below the name of the pipeline
-	Text       string // as in a file
-	Reset      string // the reset that a changed value of a running pipeline needs: model, schema, or "" for none
-	IsLearning bool   // only training uses it: it has no effect with a model file
-}
-
-// Values are the keys of a pipeline in the order of the reference. None of them is a secret.
-func (p *Pipeline) Values() (values []Value) {
+// Settings are the keys of a pipeline with their values, given or by default, in the order of the reference. None of
+// them is a secret.
+func (p *Pipeline) Settings() (settings []stream.Setting) {
 	for _, f := range spec {
 		key, ok := strings.CutPrefix(f.path, each)
 		if !ok || f.secret {
@@ -34,9 +27,10 @@ func (p *Pipeline) Values() (values []Value) {
 		if _, isSet := target.(func(string) error); isSet {
 			continue // its value is in another key
 		}
-		values = append(values, Value{key, valueText(f, target), f.reset, isLearning(f)})
+		settings = append(settings, stream.Setting{Key: key, Value: valueText(f, target), Effect: f.effect,
+			IsLearning: isLearning(f)})
 	}
-	return values
+	return settings
 }
 
 // isLearning reports whether only training uses a key.

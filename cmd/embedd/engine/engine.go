@@ -61,17 +61,11 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
 			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub,
 				Strict: p.Model.Damaged == "stop", Keep: p.Model.Keep},
-			MaxAge: p.Training.MaxAge, WhenStale: p.Training.WhenStale,
+			MaxAge: p.Training.MaxAge, WhenStale: p.Training.WhenStale, Settings: p.Settings(),
 			Stage: plugin.Config{Spec: p.Schema.Spec, Nulls: p.Schema.Nulls, Output: p.Output.Output, Fit: p.Model.Fit(),
 				Training: training, Until: p.Training.UntilReady, Classes: p.Limits.Classes},
 		}
 		one.Models.None, one.Models.Directory = p.Model.Store == "none", p.StoreDirectory()
-		values := p.Values()
-		one.Settings = make([]stream.Setting, 0, len(values))
-		for _, v := range values {
-			one.Settings = append(one.Settings, stream.Setting{Key: v.Key, Value: v.Text, Effect: effects[v.Reset],
-				IsLearning: v.IsLearning})
-		}
 		if p.Input.Labels != "" {
 			one.Stage.Labels = &plugin.Labels{Wait: p.Limits.LabelWait, Bytes: p.Limits.Labels}
 		}
@@ -96,7 +90,3 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 	}
 	return out, nil
 }
-
-// effects are the effects of changed values, by the resets that they need.
-var effects = map[string]stream.Effect{"": stream.EffectApplied, "model": stream.EffectModelReset,
-	"schema": stream.EffectSchemaReset}
