@@ -160,19 +160,18 @@ func withScheme(address string) string {
 
 // Context is a context of the nats CLI.
 type Context struct {
-	URL         string
-	Login       Login
-	TLS         TLS
-	InboxPrefix string
-	Domain      string // of JetStream
-	APIPrefix   string // of JetStream
-	Proxy       string // URL of a SOCKS proxy
+	URL         string `json:"url"`
+	Login       Login  `json:"-"`
+	TLS         TLS    `json:"-"`
+	InboxPrefix string `json:"inbox_prefix"`
+	Domain      string `json:"jetstream_domain"`
+	APIPrefix   string `json:"jetstream_api_prefix"`
+	Proxy       string `json:"socks_proxy"` // URL
 }
 
 // contextFile is the file format of the nats CLI.
 type contextFile struct {
-	URL         string `json:"url"`
-	Proxy       string `json:"socks_proxy"`
+	Context
 	Token       string `json:"token"`
 	User        string `json:"user"`
 	Password    string `json:"password"`
@@ -185,9 +184,6 @@ type contextFile struct {
 	CA          string `json:"ca"`
 	First       bool   `json:"tls_first"`
 	NSC         string `json:"nsc"`
-	Domain      string `json:"jetstream_domain"`
-	APIPrefix   string `json:"jetstream_api_prefix"`
-	InboxPrefix string `json:"inbox_prefix"`
 	WindowsCert string `json:"windows_cert_store"`
 }
 
@@ -230,8 +226,8 @@ func ReadContext(name string) (*Context, error) {
 				"into the context", name)
 		}
 	}
-	c := &Context{URL: f.URL, InboxPrefix: f.InboxPrefix, Domain: f.Domain, APIPrefix: f.APIPrefix, Proxy: f.Proxy,
-		TLS: TLS{CA: expandHome(f.CA), Cert: expandHome(f.Cert), Key: expandHome(f.Key), First: f.First}}
+	c := &f.Context
+	c.TLS = TLS{CA: expandHome(f.CA), Cert: expandHome(f.Cert), Key: expandHome(f.Key), First: f.First}
 	// A connection has one login; the order is that of the nats CLI.
 	switch {
 	case f.User != "":
