@@ -23,17 +23,17 @@ type serving struct {
 	inFlight  *inFlight
 	publisher *publisher
 
-	begin  sync.Once // at the first input: an idle pipeline has neither the goroutines nor the queues
-	idle   func()    // ends the wait for it
-	pulled chan *input
-	steps  sync.WaitGroup
+	begin   sync.Once // at the first input: an idle pipeline has neither the goroutines nor the queues
+	endWait func()    // for the first input
+	pulled  chan *input
+	steps   sync.WaitGroup
 }
 
 // Serve answers the messages of the input stream in order until ctx is done, and then those that were pulled before, as
 // far as the drain timeout allows. severed is done when the connection was closed: then nothing can be answered.
 func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	s := &serving{Relay: r, inFlight: newInFlight(r.activity, r.utilization.maxMessages),
-		publisher: newPublisher(r.Conn, r.Models.Hub), idle: r.utilization.wait()}
+		publisher: newPublisher(r.Conn, r.Models.Hub), endWait: r.utilization.wait()}
 	defer s.publisher.close()
 	s.publisher.release = func(a *answer) { r.send(s.publisher, a) }
 	r.unacked.Store(s.inFlight)
@@ -71,7 +71,7 @@ func (s *serving) take(in *input) {
 
 // start starts the steps after the pull: the answers, and their confirmation.
 func (s *serving) start() {
-	s.idle()
+	s.endWait()
 	s.pulled = make(chan *input, maxPending)
 	sent := make(chan *answer, maxPending)
 	s.steps.Go(func() {
