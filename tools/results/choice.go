@@ -156,7 +156,8 @@ func (c *autoResult) split(ctx context.Context, train, test *model.Data) error {
 
 // writeChoice writes the section.
 func writeChoice(out *bytes.Buffer, all []*autoResult) {
-	fmt.Fprint(out, `| data | splits | features | alone | +- | auto | +- | nonlinear | +- | auto less alone | time | nonlinear time |
+	fmt.Fprint(out, `| data | splits | features | alone | +- | auto | +- | nonlinear | +- | auto less alone | time |`+
+		` nonlinear time |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, c := range all {

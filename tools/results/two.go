@@ -89,7 +89,7 @@ func (c *contest) split(ctx context.Context, train, test *model.Data) error {
 	return nil
 }
 
-// accuracyOf fits a model on the training rows, and returns the accuracy of the nearest neighbour on the test rows, in %.
+// accuracyOf fits a model on the training rows. It returns the accuracy of the nearest neighbour on test rows, in %.
 func accuracyOf(ctx context.Context, how fit.Config, train, test *model.Data) (*model.Model, float64, error) {
 	m, err := fit.Fit(ctx, train, how)
 	if err != nil {

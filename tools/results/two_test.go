@@ -14,8 +14,8 @@ func TestBestCandidate(t *testing.T) {
 		alone:      map[string][]float64{"lda none": {90, 60}, "pca none": {60, 80}, "mfa none": {99}}}
 	var out bytes.Buffer
 	writeTwo(&out, []*contest{c})
-	if want := "| some | 2 | 75.0 | 75.0 | lda none | +0.0 | 20.0 | 60.0 | 70.0 | pca none | -10.0 | 10.0 |\n"; !strings.HasSuffix(
-		out.String(), want) {
+	want := "| some | 2 | 75.0 | 75.0 | lda none | +0.0 | 20.0 | 60.0 | 70.0 | pca none | -10.0 | 10.0 |\n"
+	if !strings.HasSuffix(out.String(), want) {
 		t.Errorf("want %s, got\n%s", want, out.String())
 	}
 }
