@@ -116,7 +116,6 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 		floats.SubTo(dst, t.X.RawRowView(row[r]), t.Basis.Means.RawRowView(class[r]))
 	}
 	pulled := Grown(&ScratchOf(t).large, len(row)*t.M)
-	clear(pulled)
 	fail.Check(parallel.EachProgress(ctx, len(begin), func(i int) {
 		scale := make([]float64, len(byClass[t.Basis.Class[from+i]]))
 		room := takeRoom()
@@ -126,7 +125,9 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 			scale[p] = sigma[row[begin[i]+p]]
 			centred(own[p*t.M:][:t.M], begin[i]+p)
 		}
-		addPull(ctx, pulled[begin[i]*t.M:][:len(own)], own, scale)
+		dst := pulled[begin[i]*t.M:][:len(own)]
+		clear(dst)
+		addPull(ctx, dst, own, scale)
 	}, func(done int) { t.ReportProgress("affinities", float64(from+done)/float64(len(t.Basis.Class))) }))
 	sides := &tile.Operand{K: len(row), M: 2 * t.M, Row: func(dst []float64, r int) {
 		size := t.Basis.Counts[class[r]]
@@ -183,16 +184,18 @@ func addPull(ctx context.Context, dst, x, scale []float64) {
 		fail.Check(tile.Add(ctx, tile.Sum{C: a, Stride: stride, Alpha: -2, A: tile.Columns(later, m, to-from, m),
 			B: tile.Columns(later, m, count, m)}))
 		for i := from; i < to; i++ {
-			row := a[(i-from)*stride:][:stride]
+			row, norms, scales := a[(i-from)*stride:][:stride], norm[from:], scale[from:]
 			for k, product := range row[:count] {
+				d, s := norm[i]+norms[k]+product, scale[i]*scales[k]
+				if d < 0 { // faster than max, which also checks for NaN
+					d = 0
+				}
 				// If a scale is 0, rows are equal or infinitely far apart: either way the pair adds nothing.
-				j := from + k
-				if s := scale[i] * scale[j]; s > 0 && j != i {
-					row[k] = -max(0, norm[i]+norm[j]+product) / s
-				} else {
+				if row[k] = -d / s; !(s > 0) {
 					row[k] = math.Inf(-1)
 				}
 			}
+			row[i-from] = math.Inf(-1)
 			tile.Exp(row)
 			sum := 0.0
 			for k, v := range row[:to-from] { // the block has both halves of these
