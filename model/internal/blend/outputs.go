@@ -155,8 +155,8 @@ func (f *Fold) rotation(ctx context.Context, without, d int) *mat.Dense {
 	}
 	products := mat.NewSymDense(len(columns), frame.Grown(&f.scratch.products, len(columns)*len(columns)))
 	for k, c := range columns {
-		for l, e := range columns[:k+1] {
-			products.SetSym(k, l, weight[c]*weight[e]*f.products.At(c, e))
+		for l, e := range columns[k:] {
+			products.SetSym(k, k+l, weight[c]*weight[e]*f.products.At(c, e))
 		}
 	}
 	components := principal(ctx, products, d).Vectors

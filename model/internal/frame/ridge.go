@@ -23,12 +23,13 @@ func OAS(s *mat.SymDense, n float64, columns int) (shrinkage, r float64) {
 	}
 	_, exponent := math.Frexp(largest)
 	unit := math.Ldexp(1, -max(exponent, -1000)) // squares then neither overflow nor underflow, and nothing is rounded
-	for i := range s.SymmetricDim() {
-		d := unit * s.At(i, i)
+	for i, raw := 0, s.RawSymmetric(); i < raw.N; i++ {
+		row := raw.Data[i*raw.Stride:][i:raw.N]
+		d := unit * row[0]
 		trace += d
 		square += d * d
-		for j := i + 1; j < s.SymmetricDim(); j++ {
-			v := unit * s.At(i, j)
+		for _, v := range row[1:] {
+			v *= unit
 			square += 2 * v * v
 		}
 	}
