@@ -97,41 +97,10 @@ func (s *Scratch) Fold(ctx context.Context, members []Member) (f *Fold, err erro
 	return f, nil
 }
 
-// Outputs returns, for each member in without, at most d outputs of a blend of all other members (-1: of all members),
-// computed as [Method] computes them from directions; nil if the outputs of no member vary.
-func (f *Fold) Outputs(ctx context.Context, without []int, d int) (_ []*frame.OutputPair, err error) {
+// Outputs returns at most d outputs of a blend of all members but one (-1: of all), computed as [Method] computes them
+// from directions; nil if no member's outputs vary.
+func (f *Fold) Outputs(ctx context.Context, without, d int) (_ *frame.OutputPair, err error) {
 	defer fail.Catch(&err)
-	out := make([]*frame.OutputPair, len(without))
-	var rotations []*mat.Dense // side by side, so that rows are packed once
-	width := 0
-	for i, member := range without {
-		if r := f.rotation(ctx, member, d); r != nil {
-			out[i] = &frame.OutputPair{D: r.RawMatrix().Cols}
-			rotations, width = append(rotations, r), width+out[i].D
-		}
-	}
-	if width == 0 {
-		return out, nil
-	}
-	all, at := sideBySide(rotations, width), 0
-	train, test := tile.Multiply(ctx, f.train, all), tile.Multiply(ctx, f.test, all)
-	for _, y := range out {
-		if y != nil {
-			y.Train, y.Test = columnsOf(train, at, y.D), columnsOf(test, at, y.D)
-			at += y.D
-		}
-	}
-	return out, nil
-}
-
-// columnsOf is a copy of d columns of y from the column at on.
-func columnsOf(y *mat.Dense, at, d int) []float64 {
-	return mat.DenseCopyOf(y.Slice(0, y.RawMatrix().Rows, at, at+d)).RawMatrix().Data
-}
-
-// rotation returns the directions of at most d outputs of a blend of all members but one among the columns of the fold;
-// nil if there are none.
-func (f *Fold) rotation(ctx context.Context, without, d int) *mat.Dense {
 	var votes []Vote
 	var columns []int
 	for _, p := range f.spans {
@@ -140,7 +109,7 @@ func (f *Fold) rotation(ctx context.Context, without, d int) *mat.Dense {
 		}
 	}
 	if len(columns) == 0 {
-		return nil
+		return nil, nil
 	}
 	_, width := f.train.Dims()
 	weight, of := make([]float64, width), weights(votes)
@@ -165,7 +134,8 @@ func (f *Fold) rotation(ctx context.Context, without, d int) *mat.Dense {
 	for k, c := range columns {
 		floats.ScaleTo(rotation.RawRowView(c), weight[c], components.RawRowView(k))
 	}
-	return rotation
+	return &frame.OutputPair{Train: tile.Multiply(ctx, f.train, rotation).RawMatrix().Data,
+		Test: tile.Multiply(ctx, f.test, rotation).RawMatrix().Data, D: d}, nil
 }
 
 // spread is the means of the leading dim of d columns of x, and the sum of their variances.

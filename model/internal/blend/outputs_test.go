@@ -28,11 +28,7 @@ func TestOutputsByHand(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		y, err := f.Outputs(t.Context(), []int{-1}, d)
-		if err != nil {
-			return nil, err
-		}
-		return y[0], nil
+		return f.Outputs(t.Context(), -1, d)
 	}
 	wide := of([]float64{0, 9, 4, 9, 8, 9}, []float64{10, 3}, 2) // the second column is not used
 	flat := of([]float64{7, 7, 7}, []float64{7}, 1)

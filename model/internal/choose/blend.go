@@ -92,7 +92,7 @@ func (s *selection) tryBlend(ctx context.Context, e *candidate, members []*candi
 func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*candidate) {
 	for round := range s.v.rounds() {
 		s.eachFold(ctx, members, round, func(fold *blend.Fold, train, test []int) {
-			y := fail.Must(fold.Outputs(ctx, []int{-1}, e.dims[len(e.dims)-1]))[0]
+			y := fail.Must(fold.Outputs(ctx, -1, e.dims[len(e.dims)-1]))
 			if y == nil {
 				return // nothing varied there
 			}
@@ -128,18 +128,16 @@ func (s *selection) contributions(ctx context.Context, members []*candidate) {
 		d = s.chosenBlendDim()
 	}
 	s.eachFold(ctx, members, 0, func(fold *blend.Fold, train, test []int) {
-		without := []int{-1}
-		for i := range members {
-			without = append(without, i)
-		}
-		correct := make([]int, len(without))
-		for i, y := range fail.Must(fold.Outputs(ctx, without, d)) {
-			if y != nil {
-				correct[i] = len(s.v.correct(ctx, y, d, train, test))
+		correct := func(without int) int {
+			y := fail.Must(fold.Outputs(ctx, without, d))
+			if y == nil {
+				return 0
 			}
+			return len(s.v.correct(ctx, y, d, train, test))
 		}
+		all := correct(-1)
 		for i := range members {
-			s.blend.members[i].Adds += correct[0] - correct[i+1]
+			s.blend.members[i].Adds += all - correct(i)
 		}
 	})
 }

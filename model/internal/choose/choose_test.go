@@ -251,11 +251,11 @@ func TestContributions(t *testing.T) {
 				some = slices.Delete(some, without, without+1)
 			}
 			s.eachFold(t.Context(), some, 0, func(fold *blend.Fold, train, test []int) {
-				y, err := fold.Outputs(t.Context(), []int{-1}, d)
+				y, err := fold.Outputs(t.Context(), -1, d)
 				if err != nil {
 					t.Fatal(err)
 				}
-				count += len(s.v.correct(t.Context(), y[0], d, train, test))
+				count += len(s.v.correct(t.Context(), y, d, train, test))
 			})
 			return count
 		}
