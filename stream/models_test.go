@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/training"
@@ -51,20 +52,17 @@ func (s *site) learner(features ...string) *testPipeline {
 }
 
 // answers waits for outputs, and returns the last of them.
-func (s *site) answers(least uint64) *jetstream.RawStreamMsg {
+func (s *site) answers(least uint64) (last *jetstream.RawStreamMsg) {
 	s.Helper()
 	out, err := s.js.Stream(s.Context(), "out")
 	if err != nil {
 		s.Fatal(err)
 	}
-	for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
-		if msg, err := out.GetLastMsgForSubject(s.Context(), "out.x"); err == nil && msg.Sequence >= least {
-			return msg
-		}
-		if time.Now().After(end) {
-			s.Fatalf("no %d outputs", least)
-		}
-	}
+	s.until(fmt.Sprintf("there are %d outputs", least), func() bool {
+		last, err = out.GetLastMsgForSubject(s.Context(), "out.x")
+		return err == nil && last.Sequence >= least
+	})
+	return last
 }
 
 func (s *site) epoch(least uint64) (n int) {
@@ -114,15 +112,10 @@ func TestLostStoreEpochs(t *testing.T) {
 
 func (q *testPipeline) awaitAcks(n uint64) {
 	q.t.Helper()
-	for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
+	natstest.Await(q.t, fmt.Sprintf("message %d is acknowledged", n), func() bool {
 		c, err := q.Input.Consumer(q.t.Context(), needs.ConsumerName(q.Name, ""))
-		if err == nil && c.CachedInfo().AckFloor.Stream >= n {
-			return
-		}
-		if time.Now().After(end) {
-			q.t.Fatalf("message %d is not acknowledged: %v", n, err)
-		}
-	}
+		return err == nil && c.CachedInfo().AckFloor.Stream >= n
+	})
 }
 
 func (s *site) purgeOut() {

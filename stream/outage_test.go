@@ -16,6 +16,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
@@ -125,11 +126,7 @@ const ample = 10 * time.Minute
 // until waits for a condition.
 func (s *site) until(what string, holds func() bool) {
 	s.Helper()
-	for end := time.Now().Add(ample); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("not within %v: %s", ample, what)
-		}
-	}
+	natstest.Await(s, what, holds)
 }
 
 // acknowledged waits until a pipeline has acknowledged everything.

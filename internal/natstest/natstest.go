@@ -18,8 +18,12 @@ import (
 	"github.com/embedd/embedd/internal/link"
 )
 
-// Timeout is how long a test waits for a condition. Only a test that fails takes so long, however busy the machine is.
-const Timeout = 3 * time.Minute
+// Timeout is how long a test waits for an answer, and ample for a condition, which may take several. Only a test that
+// fails takes so long, however busy the machine is.
+const (
+	Timeout = 3 * time.Minute
+	ample   = 10 * time.Minute
+)
 
 // Server is a NATS server with JetStream, and the test's own connection to it.
 type Server struct {
@@ -189,9 +193,9 @@ func (s *Server) Count(stream string) int {
 // Await waits until a condition holds.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Timeout); !holds(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(ample); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", Timeout, what)
+			t.Fatalf("not within %v: %s", ample, what)
 		}
 	}
 }
