@@ -86,7 +86,7 @@ func TestBenchModel(t *testing.T) {
 		if err := errors.Join(model.Write(file, m), file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		code, stdout, stderr := call(t.Context(), append([]string{"bench", "--rows", "2048", "--repeats", "1", "--json",
+		code, stdout, stderr := call(t.Context(), append([]string{"bench", "--rows", "256", "--repeats", "1", "--json",
 			"--model", path}, strings.Fields(args)...)...)
 		if code != 0 {
 			t.Fatalf("%s: code %d: %s", args, code, stderr)
