@@ -18,6 +18,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // serving runs the pipeline with a fixed model, so that good messages are answered from the first on.
@@ -229,10 +230,11 @@ func TestParked(t *testing.T) {
 		dead jetstream.StreamConfig
 		n    int // bad messages
 	}{
-		"a full stream":                    {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 3},
-		"a stream that confirms nothing":   {jetstream.StreamConfig{NoAck: true, Duplicates: 200 * time.Millisecond}, 3},
-		"a stream of too small messages":   {jetstream.StreamConfig{MaxMsgSize: 300}, 3},
-		"more than are answered at a time": {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 4200},
+		"a full stream":                  {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 3},
+		"a stream that confirms nothing": {jetstream.StreamConfig{NoAck: true, Duplicates: 200 * time.Millisecond}, 3},
+		"a stream of too small messages": {jetstream.StreamConfig{MaxMsgSize: 300}, 3},
+		"more than are answered at a time": {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew},
+			spec.MinAckPending + 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
