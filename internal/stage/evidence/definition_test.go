@@ -9,10 +9,10 @@ import (
 )
 
 // blocksOf is the design effect of residuals by its definition. The residuals of one part have the same expectations.
-// least is the effect of a stream of which too little is known.
-func blocksOf(parts [][]float64, least float64) float64 {
+// Blocks have that many lengths; least is the effect of a stream of which too little is known.
+func blocksOf(parts [][]float64, lengths int, least float64) float64 {
 	effect := 1.0
-	for scale := range 7 {
+	for scale := range lengths {
 		length, pairs, found, expects, weights := 8<<scale, 0.0, 0.0, 0.0, 0.0
 		for _, part := range parts {
 			for i := 2 * length; i <= len(part); i += length {
@@ -71,11 +71,14 @@ func TestEffectIsItsDefinition(t *testing.T) {
 				if n%97 > 0 && n > 300 {
 					continue
 				}
-				if got, want := d.Effect(), blocksOf(parts, 1); !(math.Abs(got-want) <= 1e-9*want) {
+				if got, want := d.Effect(), blocksOf(parts, 7, 1); !(math.Abs(got-want) <= 1e-9*want) {
 					t.Fatalf("carry %g, rare %d: after %d rows the effect is %g, want %g", carry, rare, n+1, got, want)
 				}
-				if got, want := d.SafeEffect(), blocksOf(parts, 4); !(math.Abs(got-want) <= 1e-9*want) {
+				if got, want := d.SafeEffect(), blocksOf(parts, 7, 4); !(math.Abs(got-want) <= 1e-9*want) {
 					t.Fatalf("carry %g, rare %d: after %d rows the safe effect is %g, want %g", carry, rare, n+1, got, want)
+				}
+				if got, want := d.ShortEffect(), blocksOf(parts, 4, 4); !(math.Abs(got-want) <= 1e-9*want) {
+					t.Fatalf("carry %g, rare %d: after %d rows the short effect is %g, want %g", carry, rare, n+1, got, want)
 				}
 			}
 		}
@@ -172,7 +175,7 @@ func (p *plainDetector) split(from int, onlyFalls bool) (at int, most float64) {
 			within += s.square - s.sum*s.sum/s.n
 		}
 	}
-	effect := blocksOf(p.parts, 4)
+	effect := blocksOf(p.parts, 4, 4)
 	logs := math.Log(2 * math.Log(max(rows/effect, 3)) / 0.0005)
 	for last, k := first, begin; k < len(p.buckets); k++ {
 		last += p.buckets[k]

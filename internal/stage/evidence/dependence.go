@@ -34,6 +34,7 @@ type blockSum struct {
 const (
 	minBlock  = 8   // rows of the shortest blocks
 	scales    = 7   // lengths of blocks, each twice as long as the one before
+	shortest  = 4   // of these lengths, by which the drift detector counts rows
 	minPairs  = 16  // pairs of blocks that an estimate needs
 	maxPairs  = 256 // at which the sums are halved, so that the estimate follows the stream
 	notByLuck = 3   // standard errors
@@ -88,12 +89,15 @@ func (d *Dependence) Break() {
 func (d *Dependence) IsKnown() bool { return d.Scales[0].Pairs >= minPairs }
 
 // Effect is the design effect, at least 1.
-func (d *Dependence) Effect() float64 {
+func (d *Dependence) Effect() float64 { return d.effectOf(scales) }
+
+// effectOf is the design effect by blocks of a number of lengths, the shortest ones.
+func (d *Dependence) effectOf(lengths int) float64 {
 	if !d.IsKnown() {
 		return unknownEffect
 	}
 	effect := 1.0
-	for i := range d.Scales {
+	for i := range lengths {
 		s := &d.Scales[i]
 		if s.Pairs < minPairs || s.Expects == 0 {
 			continue
@@ -109,9 +113,15 @@ func (d *Dependence) Effect() float64 {
 
 // SafeEffect is the design effect, and that of a stream of which too little is known until there are enough blocks of
 // two lengths: a first estimate is too small now and then.
-func (d *Dependence) SafeEffect() float64 {
+func (d *Dependence) SafeEffect() float64 { return d.safe(d.Effect()) }
+
+// ShortEffect is SafeEffect by blocks of up to 64 rows. Longer ones count a change of the concept as dependence: it
+// changes each class differently, and labels come in runs.
+func (d *Dependence) ShortEffect() float64 { return d.safe(d.effectOf(shortest)) }
+
+func (d *Dependence) safe(effect float64) float64 {
 	if d.Scales[1].Pairs < minPairs {
-		return max(d.Effect(), unknownEffect)
+		return max(effect, unknownEffect)
 	}
-	return d.Effect()
+	return effect
 }

@@ -139,3 +139,28 @@ func TestDesignEffect(t *testing.T) {
 		}
 	}
 }
+
+// TestChangesAreNoDependence: labels come in runs, and the recalls of classes rise and fall one after another, so that
+// their mean does not change. A fall of all recalls is found soon. Blocks of up to 512 rows count such changes as
+// dependence: by these the design effect is 23, and the fall was found after 1,928 rows.
+func TestChangesAreNoDependence(t *testing.T) {
+	const before = 24_000
+	var a DriftDetector
+	n, found := 0, 0
+	order{run: 100}.rows(rand.New(rand.NewPCG(1, 80)), before+2000, func(class int, u float64) {
+		v := 0.0
+		recall := 0.6 + 0.3*math.Sin(2*math.Pi*(float64(n)/4000+float64(class)/orderClasses))
+		if n >= before {
+			recall /= 3
+		}
+		if u < recall {
+			v = 1
+		}
+		if n++; a.Add(fmt.Sprint(class), v) && n > before && found == 0 {
+			found = n - before
+		}
+	})
+	if found == 0 || found > 400 {
+		t.Errorf("the fall is found after %d rows, 0: never; the design effect is %.1f", found, a.Blocks.ShortEffect())
+	}
+}

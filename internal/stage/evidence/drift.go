@@ -208,7 +208,7 @@ func (a *DriftDetector) search(all []Sums, from int, onlyFalls bool) (most split
 	var memory [maxStrata]float64
 	variances := memory[:len(all)]
 	rows := setVariances(variances, all)
-	effect := a.Blocks.SafeEffect()
+	effect := a.Blocks.ShortEffect()
 	least := minPartValues * effect
 	logs := math.Log(2 * math.Log(max(rows/effect, 3)) / cmp.Or(a.Delta, 0.0005))
 	var sums [maxStrata]Sums
