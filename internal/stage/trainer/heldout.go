@@ -41,7 +41,7 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	v := t.live.Score(ctx, t.data.references, rows, x, true)
 	u := c.Score(ctx, t.data.references, rows, x, true)
 	differences := differencesOf(t, c, u, v)
-	n, effect := float64(len(rows)), heldOutEffect(rows, differences)
+	n, effect := float64(len(rows)), heldOutEffect(t, rows, differences)
 	test := policy.Compare(t.config.Training.Gate, c.comparison.Door).Test
 	sample := policy.Sensitivity{Test: evidence.SequentialTest{IsSample: true}}
 	test.IsSample = true
@@ -69,8 +69,8 @@ func balancedWeight(share float64, classes int) float64 {
 }
 
 // heldOutEffect is the design effect of the differences of two models on rows that are held out: that of the stretches
-// in which they were drawn.
-func heldOutEffect(rows []window.Row, differences []float64) float64 {
+// in which they were drawn, or that of the stream by short blocks if that is known and larger.
+func heldOutEffect(t *Trainer, rows []window.Row, differences []float64) float64 {
 	var clusters evidence.Clusters
 	stretch, last := 0, window.Position{}
 	for i := range rows {
@@ -79,7 +79,11 @@ func heldOutEffect(rows []window.Row, differences []float64) float64 {
 		}
 		clusters.Add(stretch, rows[i].Label, differences[i])
 	}
-	return clusters.Effect()
+	effect := clusters.Effect()
+	if t.drift.Blocks.IsKnown() {
+		effect = max(effect, t.drift.Blocks.ShortEffect())
+	}
+	return effect
 }
 
 // heldOutRows returns the newest rows from a position on that are held out and have a reference, oldest first.

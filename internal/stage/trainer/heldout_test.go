@@ -90,7 +90,7 @@ func judged(t *testing.T, l *Trainer, c *candidate, rows []window.Row) (h policy
 	all := evidence.SequentialTest{Margin: margin, IsSample: true}
 	nearest := all
 	ofCandidate := policy.Sensitivity{Test: evidence.SequentialTest{IsSample: true}}
-	ofLive, effect := ofCandidate, heldOutEffect(rows, differences)
+	ofLive, effect := ofCandidate, heldOutEffect(l, rows, differences)
 	for i, r := range rows {
 		row := evidence.Row{Weight: min(n/count[r.Label]/float64(len(count)), 10), Effect: effect, NewRun: true}
 		all.AddRow(differences[i], row)
@@ -103,14 +103,17 @@ func judged(t *testing.T, l *Trainer, c *candidate, rows []window.Row) (h policy
 		Live: ofLive.BeatsChance()}, right
 }
 
-// TestEffectOfHeldOutRows: rows that are held out count by the design effect of their stretches alone, whatever that of
-// the stream is.
+// TestEffectOfHeldOutRows: while the design effect of the stream is not known, rows that are held out count by that of
+// their stretches alone.
 func TestEffectOfHeldOutRows(t *testing.T) {
 	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
 	rows := heldOutRows(l.data, window.Position{})
 	differences := make([]float64, len(rows))
 	for i := range differences {
 		differences[i] = float64(i/2%2*2 - 1)
+	}
+	if l.drift = (evidence.DriftDetector{}); l.drift.Blocks.IsKnown() {
+		t.Fatal("the design effect is known")
 	}
 	var clusters evidence.Clusters
 	stretch, last := 0, window.Position{}
@@ -120,8 +123,9 @@ func TestEffectOfHeldOutRows(t *testing.T) {
 		}
 		clusters.Add(stretch, rows[i].Label, differences[i])
 	}
-	if got, want := heldOutEffect(rows, differences), clusters.Effect(); got != want || len(rows) == 0 {
-		t.Errorf("a design effect of %g for %d rows, want %g", got, len(rows), want)
+	if got, want := heldOutEffect(l, rows, differences), clusters.Effect(); got != want || len(rows) == 0 ||
+		!(got < l.drift.Blocks.Effect()) {
+		t.Errorf("a design effect of %g for %d rows, want %g, below %g", got, len(rows), want, l.drift.Blocks.Effect())
 	}
 }
 
