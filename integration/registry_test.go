@@ -267,7 +267,7 @@ func TestServerDiesWhileSaving(t *testing.T) {
 		defer close(done)
 		r := registry.New(store, "digits", options)
 		for i := 0; ctx.Err() == nil; i++ {
-			once, cancel := context.WithTimeout(ctx, 2*time.Second)
+			once, cancel := context.WithTimeout(ctx, time.Second) // within 1.25 s a write is not repeated
 			parent := ""
 			p, err := r.Pointer(once)
 			if err == nil {
@@ -287,6 +287,9 @@ func TestServerDiesWhileSaving(t *testing.T) {
 		kills = 20
 	}
 	for kill := 0; kill < kills || failed.Load() == 0; kill++ { // until one kill hits the right moment
+		if kill == 100 {
+			t.Fatal("no kill has cut a saving")
+		}
 		before := saved.Load()
 		eventually(t, says("saving continues"), func() bool { return saved.Load() >= before+3 })
 		s.restart(syscall.SIGKILL, 0)
