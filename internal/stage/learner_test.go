@@ -769,7 +769,7 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// TestPanicOfAnEvent: an event that panics is logged and reported, and the worker continues.
+// TestPanicOfAnEvent: an event that panics is logged and reported, and does not end the goroutine that handles it.
 func TestPanicOfAnEvent(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -778,7 +778,7 @@ func TestPanicOfAnEvent(t *testing.T) {
 		c.Logger = logTo(&log)
 		c.Observe = func(o spec.Outcome) { outcomes = append(outcomes, o) }
 	})
-	waitIdle(t, s)
+	s.learner.close() // its worker reads the trainer too
 	s.learner.handle(t.Context(), &trainer.Event{Adopt: &spec.Live{}, Rows: make([]window.Row, 3)})
 	if len(outcomes) != 1 || outcomes[0].Rows != 3 || outcomes[0].Promoted || outcomes[0].Err == nil ||
 		outcomes[0].Reason != "learning from a message panicked" ||
