@@ -34,12 +34,13 @@ type blockSum struct {
 const (
 	minBlock  = 8   // rows of the shortest blocks
 	scales    = 7   // lengths of blocks, each twice as long as the one before
-	shortest  = 4   // of these lengths, by which the drift detector counts rows
 	minPairs  = 16  // pairs of blocks that an estimate needs
 	maxPairs  = 256 // at which the sums are halved, so that the estimate follows the stream
 	notByLuck = 3   // standard errors
 	maxStep   = 6   // times the variance of a pair, so that a change of the mean does not count as dependence
 
+	// shortScales is the number of lengths, from the shortest one on, that ShortEffect uses.
+	shortScales = 4
 	// unknownEffect is the design effect while too few blocks are known.
 	unknownEffect = 4
 )
@@ -91,7 +92,7 @@ func (d *Dependence) IsKnown() bool { return d.Scales[0].Pairs >= minPairs }
 // Effect is the design effect, at least 1.
 func (d *Dependence) Effect() float64 { return d.effectOf(scales) }
 
-// effectOf is the design effect by blocks of a number of lengths, the shortest ones.
+// effectOf is the design effect by blocks of the shortest lengths, as many as given.
 func (d *Dependence) effectOf(lengths int) float64 {
 	if !d.IsKnown() {
 		return unknownEffect
@@ -117,8 +118,9 @@ func (d *Dependence) SafeEffect() float64 { return d.safe(d.Effect()) }
 
 // ShortEffect is SafeEffect by blocks of up to 64 rows. Longer ones count a change of the concept as dependence: it
 // changes each class differently, and labels come in runs.
-func (d *Dependence) ShortEffect() float64 { return d.safe(d.effectOf(shortest)) }
+func (d *Dependence) ShortEffect() float64 { return d.safe(d.effectOf(shortScales)) }
 
+// safe is at least the design effect of what is unknown until there are enough blocks of two lengths.
 func (d *Dependence) safe(effect float64) float64 {
 	if d.Scales[1].Pairs < minPairs {
 		return max(effect, unknownEffect)

@@ -94,7 +94,7 @@ func (t *SequentialTest) bet(x, weight, most float64, r Row) {
 	}
 	effect := max(r.Effect, t.Runs.effect(), 1)
 	for i, b := range bets {
-		if x < 0 && t.Logs[i] == least { // a loss has it start over with what it has
+		if x < 0 && t.Logs[i] == least { // the least capital: a loss does not reduce it
 			continue
 		}
 		stake := min(b*weight, maxStake) / most // the capital stays positive
