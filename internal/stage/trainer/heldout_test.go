@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/embedd/embedd/internal/stage/evidence"
@@ -126,6 +127,31 @@ func TestEffectOfHeldOutRows(t *testing.T) {
 	if got, want := heldOutEffect(l, rows, differences), clusters.Effect(); got != want || len(rows) == 0 ||
 		!(got < l.drift.Blocks.Effect()) {
 		t.Errorf("a design effect of %g for %d rows, want %g, below %g", got, len(rows), want, l.drift.Blocks.Effect())
+	}
+}
+
+// TestHeldOutRowsCountByShortBlocks: rows that are held out count by the design effect of the stream by blocks of up to
+// 64 rows, if that is larger. The mean of this stream changes every 512 rows, which longer blocks take for dependence.
+func TestHeldOutRowsCountByShortBlocks(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	rows := heldOutRows(l.data, window.Position{})
+	differences := make([]float64, len(rows))
+	for i := range differences {
+		differences[i] = float64(i/2%2*2 - 1)
+	}
+	l.drift = evidence.DriftDetector{}
+	alone := heldOutEffect(l, rows, differences)
+	r := rand.New(rand.NewPCG(1, 2))
+	value := 0.0
+	for n := range 20_000 {
+		if n%8 == 0 {
+			value = r.NormFloat64()
+		}
+		l.drift.Blocks.Add(value + float64(n/512%2))
+	}
+	short, all := l.drift.Blocks.ShortEffect(), l.drift.Blocks.Effect()
+	if got := heldOutEffect(l, rows, differences); got != short || !(alone < short && short < 0.8*all) {
+		t.Errorf("a design effect of %g, want %g, which is above %g and below %g", got, short, alone, all)
 	}
 }
 
