@@ -122,8 +122,12 @@ func writeTwo(out *bytes.Buffer, all []*contest) {
 		for i, auto := range c.auto {
 			best := c.best(i)
 			more, deviation := paired(auto, c.alone[best])
-			fmt.Fprintf(out, " %.1f | %.1f | %s | %+.1f | %.1f |", stat.Mean(auto, nil), stat.Mean(c.alone[best], nil), best,
-				more, deviation)
+			deviates := "-"
+			if c.splits > 1 {
+				deviates = fmt.Sprintf("%.1f", deviation)
+			}
+			fmt.Fprintf(out, " %.1f | %.1f | %s | %+.1f | %s |", stat.Mean(auto, nil), stat.Mean(c.alone[best], nil), best,
+				more, deviates)
 		}
 		fmt.Fprintln(out)
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The best candidate has the best mean over all splits; one that was not tried in each split is left out.
+// The best candidate has the best mean over all splits; one that was not tried in each split is left out. One split
+// has no error.
 func TestBestCandidate(t *testing.T) {
 	tried := map[string]bool{"lda none": true, "pca none": true, "mfa none": true}
 	c := &contest{set: "some", splits: 2, auto: [2][]float64{{70, 80}, {60, 60}},
@@ -17,5 +18,12 @@ func TestBestCandidate(t *testing.T) {
 	want := "| some | 2 | 75.0 | 75.0 | lda none | +0.0 | 20.0 | 60.0 | 70.0 | pca none | -10.0 | 10.0 |\n"
 	if !strings.HasSuffix(out.String(), want) {
 		t.Errorf("want %s, got\n%s", want, out.String())
+	}
+	c.splits, c.auto, c.alone = 1, [2][]float64{{70}, {60}}, map[string][]float64{"lda none": {90}, "pca none": {60}}
+	out.Reset()
+	writeTwo(&out, []*contest{c})
+	want = "| some | 1 | 70.0 | 90.0 | lda none | -20.0 | - | 60.0 | 60.0 | pca none | +0.0 | - |\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("one split: want %s, got\n%s", want, out.String())
 	}
 }
