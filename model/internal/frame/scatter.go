@@ -88,7 +88,7 @@ func (s *BasisScatters) withinFromTotal(ctx context.Context) {
 	}
 }
 
-// ReuseMemory has later tasks use the memory of the scatters, which must not be read afterwards.
+// ReuseMemory passes the memory of Total and Within to later tasks. Nothing may read them afterwards.
 func (s *BasisScatters) ReuseMemory() { linalg.Reuse(s.Total, s.Within) }
 
 // WithinScatter and TotalScatter select the scatter that a RidgeRule estimates the shrinkage on.

@@ -20,7 +20,8 @@ func Identity(d int) *mat.Dense {
 
 var unused sync.Pool // of *mat.SymDense
 
-// NewSym returns a zero matrix of order m. It may be in the memory of one that Reuse was called with.
+// NewSym returns a zero matrix of order m, in the memory of one that Reuse was called with if there is one of this
+// order. What is below the diagonal of its raw data is undefined then.
 func NewSym(m int) *mat.SymDense {
 	if s, ok := unused.Get().(*mat.SymDense); ok && s.SymmetricDim() == m {
 		s.Zero()
@@ -29,7 +30,8 @@ func NewSym(m int) *mat.SymDense {
 	return mat.NewSymDense(m, nil)
 }
 
-// Reuse keeps the memory of matrices that are no longer used; some may be nil.
+// Reuse passes the memory of matrices to later calls of NewSym. Nothing may read or write them afterwards. It ignores
+// nil.
 func Reuse(all ...*mat.SymDense) {
 	for _, s := range all {
 		if s != nil {

@@ -63,14 +63,15 @@ func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *pairs
 	return &pairs{g, n, y, l1, l2, false}, &pairs{g, n, y, l3, 0, true}
 }
 
-// pairs is a matrix of weights of pairs of rows, n x n. The weight of a pair with nearness g is within g or within/g in
-// a class, and between/g between classes. The diagonal is 0.
+// pairs is a matrix of weights of pairs of rows, n x n. The weight of a pair with nearness g is between/g if the rows
+// are of different classes; if they are of one class, it is within/g if isInverse, and otherwise within times g. The
+// diagonal is 0.
 type pairs struct {
 	nearness        []float64
 	n               int
 	y               []int // class of each row
 	within, between float64
-	isInverse       bool // within/g
+	isInverse       bool
 }
 
 func (w *pairs) weight(i, j int, g float64) float64 {
