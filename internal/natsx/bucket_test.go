@@ -270,6 +270,27 @@ func TestFollowRecreatedBucket(t *testing.T) {
 	natstest.Await(t, "the key is read again", func() bool { return read.Load() == "after" })
 }
 
+// TestFollowMissing: keys of a source that does not exist are read at each poll, since a read may create it, and are
+// not reported as unchanged.
+func TestFollowMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int64
+		stop := FollowKeys(t.Context(), Source{
+			State: func(context.Context) (SourceState, time.Time, error) { return SourceState{}, time.Now(), nil },
+			Watch: func(func(Change)) (stop func()) { return func() {} },
+			Poll:  func() time.Duration { return time.Second },
+		}, []Followed{{Key: "p.k", Read: func(context.Context) (uint64, error) {
+			reads.Add(1)
+			return 0, nil
+		}, Unchanged: func(time.Time) { t.Error("the key of a missing source is reported as unchanged") }}})
+		defer stop()
+		time.Sleep(3500 * time.Millisecond)
+		if n := reads.Load(); n != 4 {
+			t.Errorf("the key was read %d times in three polls, want 4", n)
+		}
+	})
+}
+
 // TestFollowEnds: the end of the context ends the watch, and the stop function may be called more than once.
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()

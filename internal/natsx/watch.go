@@ -170,7 +170,8 @@ type Source struct {
 }
 
 // SourceState is the state of a stream: its creation in nanoseconds since 1970, since the sequences of a recreated
-// stream begin again, and its last sequence. Of files Created is 0.
+// stream begin again, and its last sequence. Created is 0 for files. The zero value shows nothing: the stream may not
+// exist.
 type SourceState struct {
 	Created int64
 	Last    uint64
@@ -229,7 +230,7 @@ func (f *follower) step(ctx context.Context) {
 	if !time.Now().Before(f.pollAt) {
 		f.pollAt = time.Now().Add(f.source.Poll())
 		now, at, err := f.source.State(ctx)
-		if unchangedAt = at; err != nil || now != f.last {
+		if unchangedAt = at; err != nil || now != f.last || now == (SourceState{}) { // it may not exist: see Bucket.State
 			unchangedAt = time.Time{}
 			f.mu.Lock()
 			clear(f.read)
@@ -333,8 +334,8 @@ func SubjectEnds(ctx context.Context, js jetstream.JetStream, stream, prefix str
 	return ends, nil
 }
 
-// State returns the state of the bucket as it was at most a second ago, and when that was; zero if it does not exist,
-// since Get creates it.
+// State returns the state of the bucket as it was at most a second ago, and when that was. A bucket that does not exist
+// is no error, and has the zero state: Get may create it.
 func (b *Bucket) State(ctx context.Context) (now SourceState, at time.Time, err error) {
 	s, at, err := b.streams.GetAt(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
 		return Stream(ctx, b.js, b.stream())
