@@ -574,6 +574,34 @@ func TestUnlistedSessions(t *testing.T) {
 	}
 }
 
+// TestSuspect: the session of a former coordinator expires after half a life without a renewal, but not because of an
+// outage, in which it cannot be renewed: then it is valid for a life after it was read first.
+func TestSuspect(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		readings []float64 // in lives; the session is unchanged
+		expires  bool      // at the last one
+	}{
+		"not renewed":                  {[]float64{0, 0.33, 0.46}, true},
+		"renewal is due":               {[]float64{0, 0.33, 0.45}, false},
+		"an outage":                    {[]float64{0, 0.6}, false},
+		"a life after the first":       {[]float64{0, 0.6, 0.9, 1}, false},
+		"1.1 lives after the first":    {[]float64{0, 0.6, 0.9, 1.21}, true},
+		"an outage after two readings": {[]float64{0, 0.33, 0.9}, false},
+	} {
+		r := newRoster(life, "a")
+		r.list(0, []string{"0"})
+		isExpired := false
+		for _, at := range c.readings {
+			at := time.Duration(at * float64(life))
+			isExpired = r.read("0", entry{claim: &Claim{Holder: "a"}, revision: 1}, at, false)
+		}
+		if isExpired != c.expires {
+			t.Errorf("%s: expired %t", name, isExpired)
+		}
+	}
+}
+
 // TestLeftAndJoinedAgain: a member that has joined again keeps its parts while the session that it could not release is
 // still there, in whichever order the two are read.
 func TestLeftAndJoinedAgain(t *testing.T) {

@@ -14,7 +14,7 @@ type roster struct {
 	// isListed is whether the keys of the bucket were listed: before that there may be others.
 	isListed bool
 	// suspect is the former coordinator, whose lease has expired. Its session ends with it: it has expired if it is not
-	// renewed within one interval either.
+	// renewed within one interval either, unless the servers did not answer meanwhile.
 	suspect string
 }
 
@@ -80,12 +80,15 @@ func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isS
 		m.claim, m.observed, m.next = nil, observation{}, at+r.ttl
 		return false
 	}
-	isFirst := m.claim == nil
+	isFirst, before := m.claim == nil, m.observed
 	m.claim, m.ttl = e.claim, e.claim.ttl(r.ttl)
 	var isExpired bool
-	m.observed, isExpired = m.observed.read(e.revision, at, m.ttl)
-	if isFirst && e.claim.Holder == r.suspect {
+	m.observed, isExpired = before.read(e.revision, at, m.ttl)
+	switch isSuspect := e.claim.Holder == r.suspect; {
+	case isSuspect && isFirst:
 		m.observed.since = at + renewalInterval(m.ttl) + m.ttl/8 - expiry(m.ttl)
+	case isSuspect && before.revision == e.revision && at-before.last > maxCounted(m.ttl):
+		m.observed.since, isExpired = at-maxCounted(m.ttl), false // in an outage it could not be renewed
 	}
 	if m.next = m.observed.next(m.ttl, true); m.observed.last == m.observed.first { // so many are read once a renewal
 		m.next = min(at+renewalInterval(m.ttl), max(at, m.observed.since+expiry(m.ttl)))
