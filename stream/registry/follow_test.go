@@ -12,22 +12,26 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// announcedStore is a store that gives the test the function that receives announcements. It counts reads of the
-// pointer.
-type announcedStore struct {
+// counted counts the reads of the pointer of a store.
+type counted struct {
 	Store
+	reads atomic.Int64
+}
+
+func (c *counted) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
+	c.reads.Add(1)
+	return c.Store.load(ctx, pipeline)
+}
+
+// announcedStore gives the test the function that receives announcements.
+type announcedStore struct {
+	counted
 	notify chan func(natsx.Change)
-	reads  atomic.Int64
 }
 
 func (f *announcedStore) watch(_ string, notify func(natsx.Change)) (time.Duration, func()) {
 	f.notify <- notify
 	return math.MaxInt64, func() {}
-}
-
-func (f *announcedStore) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
-	f.reads.Add(1)
-	return f.Store.load(ctx, pipeline)
 }
 
 // TestFloodOfAnnouncements: any client can announce writes. However many come, the pointer is read a few times a
@@ -39,7 +43,7 @@ func TestFloodOfAnnouncements(t *testing.T) {
 		t.Fatal(err)
 	}
 	save(t, New(s, "digits", Options{}), 1, "")
-	f := &announcedStore{Store: s, notify: make(chan func(natsx.Change), 1)}
+	f := &announcedStore{counted: counted{Store: s}, notify: make(chan func(natsx.Change), 1)}
 	defer New(f, "digits", Options{}).Follow(t.Context(), func(*Choice) error { return nil })()
 	notify := <-f.notify
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
@@ -113,17 +117,6 @@ func TestFollowRecreatedStore(t *testing.T) {
 			return follower.GoodAsOf(want) != (time.Time{})
 		})
 	}
-}
-
-// counted counts the reads of the pointer of a store.
-type counted struct {
-	Store
-	reads atomic.Int64
-}
-
-func (c *counted) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
-	c.reads.Add(1)
-	return c.Store.load(ctx, pipeline)
 }
 
 // TestFollowRejected: a follower that cannot use the live model, of another epoch than its own, does not know that its
