@@ -30,7 +30,7 @@ func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
 type observation struct {
 	revision    uint64
 	first, last time.Duration // of the first and the newest reading of the revision
-	since       time.Duration // of the first reading, later by what does not count
+	since       time.Duration // of the first reading, plus the time that does not count
 }
 
 // read is the observation after a reading that was answered at a time. isExpired reports whether the lease has expired.
