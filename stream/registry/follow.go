@@ -29,7 +29,11 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop 
 			r.options.Logger.Debug("the model store cannot be followed; trying again", "error", err)
 		}
 		return revision, err
-	}, Unchanged: func(at time.Time) { r.confirm(r.isCurrent.Load(), at) }}})
+	}, Unchanged: func(at time.Time) {
+		if r.isCurrent.Load() {
+			r.confirmedAt.advance(at)
+		}
+	}}})
 }
 
 // poll is CatchUp, but while a model is stored, which may take long, it only checks that the adopted one is still live.
