@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// blocksOf is the design effect of residuals by its definition. The residuals of one part have the same expectations.
-// Blocks have that many lengths; least is the effect of a stream of which too little is known.
+// blocksOf is the design effect of residuals by its definition, from blocks of 8, 16, 32 ... rows, in all so many
+// lengths. The residuals of one part have the same expectations. If too few rows are known, the effect is least.
 func blocksOf(parts [][]float64, lengths int, least float64) float64 {
 	effect := 1.0
 	for scale := range lengths {

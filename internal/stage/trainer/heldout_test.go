@@ -104,43 +104,29 @@ func judged(t *testing.T, l *Trainer, c *candidate, rows []window.Row) (h policy
 		Live: ofLive.BeatsChance()}, right
 }
 
-// TestEffectOfHeldOutRows: while the design effect of the stream is not known, rows that are held out count by that of
-// their stretches alone.
+// TestEffectOfHeldOutRows: rows that are held out count by the design effect of their stretches, or by that of the
+// stream by blocks of up to 64 rows, if that is known and larger. The mean of this stream changes every 512 rows, which
+// longer blocks take for dependence.
 func TestEffectOfHeldOutRows(t *testing.T) {
 	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
 	rows := heldOutRows(l.data, window.Position{})
 	differences := make([]float64, len(rows))
-	for i := range differences {
-		differences[i] = float64(i/2%2*2 - 1)
-	}
-	if l.drift = (evidence.DriftDetector{}); l.drift.Blocks.IsKnown() {
-		t.Fatal("the design effect is known")
-	}
 	var clusters evidence.Clusters
 	stretch, last := 0, window.Position{}
 	for i := range rows {
 		if from, _ := rows[i].Neighbourhood(); i == 0 || from != last {
 			stretch, last = stretch+1, from
 		}
+		differences[i] = float64(i/2%2*2 - 1)
 		clusters.Add(stretch, rows[i].Label, differences[i])
 	}
-	if got, want := heldOutEffect(l, rows, differences), clusters.Effect(); got != want || len(rows) == 0 ||
-		!(got < l.drift.Blocks.Effect()) {
-		t.Errorf("a design effect of %g for %d rows, want %g, below %g", got, len(rows), want, l.drift.Blocks.Effect())
+	if l.drift = (evidence.DriftDetector{}); l.drift.Blocks.IsKnown() {
+		t.Fatal("the design effect is known")
 	}
-}
-
-// TestHeldOutRowsCountByShortBlocks: rows that are held out count by the design effect of the stream by blocks of up to
-// 64 rows, if that is larger. The mean of this stream changes every 512 rows, which longer blocks take for dependence.
-func TestHeldOutRowsCountByShortBlocks(t *testing.T) {
-	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
-	rows := heldOutRows(l.data, window.Position{})
-	differences := make([]float64, len(rows))
-	for i := range differences {
-		differences[i] = float64(i/2%2*2 - 1)
+	alone := clusters.Effect()
+	if got := heldOutEffect(l, rows, differences); got != alone || len(rows) == 0 || !(got < l.drift.Blocks.Effect()) {
+		t.Errorf("a design effect of %g for %d rows, want %g, below %g", got, len(rows), alone, l.drift.Blocks.Effect())
 	}
-	l.drift = evidence.DriftDetector{}
-	alone := heldOutEffect(l, rows, differences)
 	r := rand.New(rand.NewPCG(1, 2))
 	value := 0.0
 	for n := range 20_000 {
