@@ -5,10 +5,7 @@ import (
 	"cmp"
 	"strconv"
 
-	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
-	"github.com/embedd/embedd/cmd/embedd/files"
-	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
@@ -32,61 +29,42 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 	var out []stream.Pipeline
 	var problems config.Problems
 	for _, p := range c.Pipelines {
-		var fixed *model.Model
-		if p.Model.File != "" {
-			var err error
-			if fixed, err = files.ReadModel(p.Model.File); err != nil {
-				problems = append(problems, c.Problem(p.Name, "model.file", "%v", err))
-				continue
-			}
-			if p.Schema.Nulls == "auto" {
-				p.Schema.Nulls = plugin.Nulls(fixed.Note().Nulls)
-			}
+		stage, key, err := schema(&p)
+		if err != nil {
+			problems = append(problems, c.Problem(p.Name, key, "%v", err))
+			continue
 		}
-		if p.Schema.Nulls == "" || p.Schema.Nulls == "auto" {
-			p.Schema.Nulls = plugin.NullsReject
-		}
-		p.Schema.Limits.Message, p.Schema.Limits.Body = int(p.Limits.Message), int(p.Limits.Expanded)
-		training := p.Training.Training
-		training.IgnoreDrift, training.Gate.NeverFirst = p.Training.Drift == "false", p.Training.First == "never"
-		if training.Quota.By == "none" {
-			training.Quota = plugin.Quota{}
-		}
-		one := stream.Pipeline{
-			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby), Lease: c.NATS.Lease,
-			ModelSyncTimeout: cmp.Or(c.NATS.ModelSyncTimeout, -1),
-			Stream:           p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels, Partitions: p.Input.Partitions,
-			Output: p.Output.Subject, Dead: p.Output.Dead, Stop: p.Limits.Bad, AckWait: c.NATS.AckWait,
-			AckPending: c.NATS.MaxAckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
-			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
-			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub,
-				Strict: p.Model.Damaged == "stop", Keep: p.Model.Keep},
-			MaxAge: p.Training.MaxAge, WhenStale: p.Training.WhenStale, Settings: p.Settings(),
-			Stage: plugin.Config{Spec: p.Schema.Spec, Nulls: p.Schema.Nulls, Output: p.Output.Output, Fit: p.Model.Fit(),
-				Training: training, Until: p.Training.UntilReady, Classes: p.Limits.Classes},
-		}
-		one.Models.None, one.Models.Directory = p.Model.Store == "none", p.StoreDirectory()
-		if p.Input.Labels != "" {
-			one.Stage.Labels = &plugin.Labels{Wait: p.Limits.LabelWait, Bytes: p.Limits.Labels}
-		}
-		if fixed != nil {
-			n := fixed.Note()
-			encodings, err := arrowio.EncodingsOf(fixed.Features(), n.Categories, n.Dates)
-			if err != nil {
-				problems = append(problems, c.Problem(p.Name, "model.file", "%s: %v", p.Model.File, err))
-				continue
-			}
-			one.Stage.Spec.Encodings = encodings
-			if _, err := one.Stage.Spec.ContractOf(fixed.Features()); err != nil {
-				problems = append(problems, c.Problem(p.Name, "schema.features", "%s", otherFeatures(&p, fixed.Features(), err)))
-				continue
-			}
-			one.Stage.Fixed = fixed
-		}
-		out = append(out, one)
+		p.Schema.Nulls = stage.Nulls // the settings that a daemon reports have no auto
+		out = append(out, pipeline(c, &p, stage))
 	}
 	if len(problems) > 0 {
 		return nil, problems
 	}
 	return out, nil
+}
+
+// pipeline completes the configuration of a stage that has its schema, and converts the rest.
+func pipeline(c *config.Config, p *config.Pipeline, stage plugin.Config) stream.Pipeline {
+	training := p.Training.Training
+	training.IgnoreDrift, training.Gate.NeverFirst = p.Training.Drift == "false", p.Training.First == "never"
+	if training.Quota.By == "none" {
+		training.Quota = plugin.Quota{}
+	}
+	stage.Output, stage.Fit, stage.Training = p.Output.Output, p.Model.Fit(), training
+	stage.Until, stage.Classes = p.Training.UntilReady, p.Limits.Classes
+	if p.Input.Labels != "" {
+		stage.Labels = &plugin.Labels{Wait: p.Limits.LabelWait, Bytes: p.Limits.Labels}
+	}
+	return stream.Pipeline{
+		Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby), Lease: c.NATS.Lease,
+		ModelSyncTimeout: cmp.Or(c.NATS.ModelSyncTimeout, -1),
+		Stream:           p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels, Partitions: p.Input.Partitions,
+		Output: p.Output.Subject, Dead: p.Output.Dead, Stop: p.Limits.Bad, AckWait: c.NATS.AckWait,
+		AckPending: c.NATS.MaxAckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
+		DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
+		Models: stream.Models{None: p.Model.Store == "none", Directory: p.StoreDirectory(), Limit: p.Limits.Model,
+			Replicas: Replicas(c.NATS), Hub: c.NATS.Hub, Strict: p.Model.Damaged == "stop", Keep: p.Model.Keep},
+		MaxAge: p.Training.MaxAge, WhenStale: p.Training.WhenStale, Settings: p.Settings(),
+		Stage: stage,
+	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -9,7 +10,34 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/plugin"
 )
+
+// schema returns the part of a stage that depends on schema and model.file. An error comes with the key to change.
+func schema(p *config.Pipeline) (stage plugin.Config, key string, err error) {
+	stage = plugin.Config{Spec: p.Schema.Spec, Nulls: p.Schema.Nulls}
+	stage.Spec.Limits.Message, stage.Spec.Limits.Body = int(p.Limits.Message), int(p.Limits.Expanded)
+	if p.Model.File != "" {
+		if stage.Fixed, err = files.ReadModel(p.Model.File); err != nil {
+			return stage, "model.file", err
+		}
+		elements, note := stage.Fixed.Features(), stage.Fixed.Note()
+		if stage.Nulls == "auto" {
+			stage.Nulls = plugin.Nulls(note.Nulls)
+		}
+		if stage.Spec.Encodings, err = arrowio.EncodingsOf(elements, note.Categories, note.Dates); err != nil {
+			return stage, "model.file", fmt.Errorf("%s: %w", p.Model.File, err)
+		}
+		if _, err := stage.Spec.ContractOf(elements); err != nil {
+			return stage, "schema.features", errors.New(otherFeatures(p, elements, err))
+		}
+	}
+	if stage.Nulls == "" || stage.Nulls == "auto" {
+		stage.Nulls = plugin.NullsReject
+	}
+	return stage, "", nil
+}
 
 // otherFeatures explains that the features of a model file are not those of schema, and how to make them agree.
 func otherFeatures(p *config.Pipeline, elements []string, difference error) string {
