@@ -167,41 +167,14 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		}
 		return d.err
 	}
-	n, err := where.Apply(c.NATS)
+	nc, err := d.connect(ctx, e, c.NATS, where)
 	if err != nil {
 		return err
 	}
-	isEmbedded := n.Embedded() && os.Getenv("NATS_URL") == ""
-	if isEmbedded {
-		if d.isFree() {
-			return d.err
-		}
-		n.URL = fmt.Sprintf("nats://127.0.0.1:%d", d.port) // perhaps that of a running daemon
-	}
-	n = client.WithDefaultURL(n)
-	if err := client.CheckAddress(n); err != nil {
-		return err
-	}
-	nc, err := connection.Dial(ctx, n, connection.Options{Wait: client.ConnectTimeout, Inbox: client.Inbox(e.Verb)})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if isEmbedded && (err != nil || nc.ConnectedServerName() != embedded.Name) {
-		d.portInUse(err == nil)
-		if err == nil {
-			nc.Close()
-		}
-		return d.err
-	}
-	if err != nil {
-		d.fault("connection", err.Error(), "")
+	if nc == nil {
 		return d.err
 	}
 	defer nc.Close()
-	if isEmbedded {
-		d.ok("server", "a running daemon embeds it, on port %d", d.port)
-	}
-	d.ok("connection", "%s", nc.Address())
 	if err := d.daemons(ctx, nc.Conn, pipelines, isEmbedd(c.HTTP)); err != nil {
 		return err
 	}
@@ -214,6 +187,46 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		d.printFinding(f)
 	}
 	return d.err
+}
+
+// connect checks the server. Without a connection and an error it has printed why.
+func (d *doctor) connect(ctx context.Context, e *cli.Env, n config.NATS, where *client.Address) (*connection.Conn,
+	error) {
+	n, err := where.Apply(n)
+	if err != nil {
+		return nil, err
+	}
+	isEmbedded := n.Embedded() && os.Getenv("NATS_URL") == ""
+	if isEmbedded {
+		if d.isFree() {
+			return nil, nil
+		}
+		n.URL = fmt.Sprintf("nats://127.0.0.1:%d", d.port) // perhaps that of a running daemon
+	}
+	n = client.WithDefaultURL(n)
+	if err := client.CheckAddress(n); err != nil {
+		return nil, err
+	}
+	nc, err := connection.Dial(ctx, n, connection.Options{Wait: client.ConnectTimeout, Inbox: client.Inbox(e.Verb)})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if isEmbedded && (err != nil || nc.ConnectedServerName() != embedded.Name) {
+		d.portInUse(err == nil)
+		if err == nil {
+			nc.Close()
+		}
+		return nil, nil
+	}
+	if err != nil {
+		d.fault("connection", err.Error(), "")
+		return nil, nil
+	}
+	if isEmbedded {
+		d.ok("server", "a running daemon embeds it, on port %d", d.port)
+	}
+	d.ok("connection", "%s", nc.Address())
+	return nc, nil
 }
 
 // isFree reports whether run can start its embedded server on its port.
