@@ -26,20 +26,57 @@ type Rows struct {
 // Prepare checks the data, leaves out rows that a supervised method cannot use, and imputes missing values by the mean
 // of the present ones.
 func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *model.Report) (*Rows, error) {
+	if err := check(d); err != nil {
+		return nil, err
+	}
+	p := &Rows{M: d.M, Classes: d.Classes, Data: d, Index: make([]int, 0, d.N)}
+	if err := p.choose(supervised, report); err != nil {
+		return nil, err
+	}
+	if d.Stored != nil {
+		return p, nil
+	}
+	missing, err := p.hasMissing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.N == d.N && !missing && !unit {
+		p.X = d.X
+		return p, nil
+	}
+	p.copyRows(report)
+	if unit {
+		for i := range p.N {
+			row := p.X[i*p.M : (i+1)*p.M]
+			norm := linalg.RowNorm(row)
+			for j := range row {
+				row[j] /= norm
+			}
+		}
+	}
+	return p, p.impute(d.Features, report)
+}
+
+// check compares the sizes of data.
+func check(d *model.Data) error {
 	switch {
 	case d == nil:
-		return nil, fmt.Errorf("data: none given")
+		return fmt.Errorf("data: none given")
 	case d.N < 0 || d.M < 1 || len(d.X) != d.N*d.M && d.Stored == nil:
-		return nil, fmt.Errorf("data: %d values are not %d rows x %d features", len(d.X), d.N, d.M)
+		return fmt.Errorf("data: %d values are not %d rows x %d features", len(d.X), d.N, d.M)
 	case d.Y != nil && len(d.Y) != d.N:
-		return nil, fmt.Errorf("data: %d labels for %d rows", len(d.Y), d.N)
+		return fmt.Errorf("data: %d labels for %d rows", len(d.Y), d.N)
 	case d.Groups != nil && len(d.Groups) != d.N:
-		return nil, fmt.Errorf("data: %d groups for %d rows", len(d.Groups), d.N)
+		return fmt.Errorf("data: %d groups for %d rows", len(d.Groups), d.N)
 	case d.Features != nil && len(d.Features) != d.M:
-		return nil, fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
+		return fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
 	}
-	m := d.M
-	p := &Rows{M: m, Classes: d.Classes, Data: d, Index: make([]int, 0, d.N)}
+	return nil
+}
+
+// choose lists the rows of a fit, the labelled ones if it is supervised, with their classes and groups.
+func (p *Rows) choose(supervised bool, report *model.Report) error {
+	d := p.Data
 	if supervised {
 		p.Y = make([]int, 0, d.N)
 	}
@@ -49,7 +86,7 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 			c = d.Y[i]
 		}
 		if c < -1 || c >= len(d.Classes) {
-			return nil, fmt.Errorf("data: row %d has class %d of %d", i, c, len(d.Classes))
+			return fmt.Errorf("data: row %d has class %d of %d", i, c, len(d.Classes))
 		}
 		if supervised {
 			if c < 0 {
@@ -69,22 +106,16 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 		if supervised {
 			kind = "labelled rows"
 		}
-		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2: give more", p.N, kind, d.N)
+		return fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2: give more", p.N, kind, d.N)
 	}
-	if d.Stored != nil {
-		return p, nil
-	}
-	missing, err := p.hasMissing(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if p.N == d.N && !missing && !unit {
-		p.X = d.X
-		return p, nil
-	}
-	p.X = make([]float64, 0, p.N*m)
+	return nil
+}
+
+// copyRows copies the rows of the fit. Infinite values count as missing.
+func (p *Rows) copyRows(report *model.Report) {
+	p.X = make([]float64, 0, p.N*p.M)
 	for _, i := range p.Index {
-		p.X = append(p.X, d.X[i*m:(i+1)*m]...)
+		p.X = append(p.X, p.Data.X[i*p.M:(i+1)*p.M]...)
 	}
 	infinite := 0
 	for k, v := range p.X {
@@ -96,16 +127,6 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 	if infinite > 0 {
 		report.Note(fmt.Sprintf("%d infinite values count as missing", infinite))
 	}
-	if unit {
-		for i := range p.N {
-			row := p.X[i*m : (i+1)*m]
-			norm := linalg.RowNorm(row)
-			for j := range row {
-				row[j] /= norm
-			}
-		}
-	}
-	return p, p.impute(d.Features, report)
 }
 
 // hasMissing reports whether a value is missing: NaN or infinite, as in a projection.
