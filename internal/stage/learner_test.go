@@ -383,7 +383,7 @@ func TestDimensionStays(t *testing.T) {
 	if s.Status().Fits < 3 || last.Version == first.Version {
 		t.Fatalf("%d fits, version %s then %s: %+v", s.Status().Fits, first.Version, last.Version, s.Status())
 	}
-	if n := inspect(s).Schedule.Chosen; n < 400 {
+	if n := inspect(s).Schedule.ChosenFrom; n < 400 {
 		t.Errorf("auto chose from %d rows, and not again from more", n)
 	}
 	if last.Model.Dim() != first.Model.Dim() {

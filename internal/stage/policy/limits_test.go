@@ -256,7 +256,7 @@ func TestFirstRows(t *testing.T) {
 		inRuns, want   bool
 	}{{249, 0, false, false}, {250, 0, false, true}, {250, 126, false, false}, {250, 125, false, true},
 		{749, 700, false, false}, {750, 700, false, true}, {749, 0, true, false}, {750, 0, true, true}} {
-		p := Schedule{Config: Config{Features: 10}, Learned: c.learned, Class: c.class}
+		p := Schedule{Config: Config{Features: 10}, Learned: c.learned, NewestClassAt: c.class}
 		if p.FirstDue(c.learned, c.inRuns) != c.want {
 			t.Errorf("%+v: %v", c, !c.want)
 		}
@@ -323,7 +323,7 @@ func TestClassIsDue(t *testing.T) {
 		{100, 99, 0, 1000, true, false}, {100, 100, 0, 1000, true, true}, {10, 62, 0, 1000, false, true},
 		{10, 61, 0, 1000, false, false},
 	} {
-		p := Schedule{Config: Config{Features: c.features, Nested: c.nested}, Class: 5000, Learned: 5000 + c.since}
+		p := Schedule{Config: Config{Features: c.features, Nested: c.nested}, NewestClassAt: 5000, Learned: 5000 + c.since}
 		if got := p.classDue(SuffixFit{At: 5000 + c.at}, c.rows); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
@@ -333,20 +333,20 @@ func TestClassIsDue(t *testing.T) {
 // TestRareEvents: auto chooses again at four times the rows, and a checkpoint is due every 2,500.
 func TestRareEvents(t *testing.T) {
 	for rows, want := range map[int]bool{399: false, 400: true} {
-		p := Schedule{Chosen: 100}
+		p := Schedule{ChosenFrom: 100}
 		if p.ChoiceDue(rows) != want {
 			t.Errorf("a choice is due at %d rows: %v", rows, !want)
 		}
 	}
 	for rows, want := range map[int]bool{2499: false, 2500: true} {
-		p := Schedule{Config: Config{Nested: true}, Saved: 1000, Learned: 1000 + rows}
+		p := Schedule{Config: Config{Nested: true}, CheckpointAt: 1000, Learned: 1000 + rows}
 		if p.CheckpointDue() != want {
 			t.Errorf("a checkpoint is due after %d rows: %v", rows, !want)
 		}
 	}
 	p := Schedule{Config: Config{Features: 10, Nested: true}, Learned: 100_000}
 	p.Cut(300)
-	if got := fmt.Sprint(p.Learned, p.Chosen, p.ChoiceDue(249), p.ChoiceDue(250)); got != "300 62 true true" {
+	if got := fmt.Sprint(p.Learned, p.ChosenFrom, p.ChoiceDue(249), p.ChoiceDue(250)); got != "300 62 true true" {
 		t.Errorf("after a cut: %s", got)
 	}
 }

@@ -32,7 +32,7 @@ func (s *decisions) event(e *transcript.Event) string {
 			Every:    spec.Every{Rows: e.Int("rows"), Period: e.Duration("period")},
 			Features: e.Int("features"), Nested: e.Text("nested") != "no"}}}
 	case "learn":
-		p.Learn(e.Int("rows"), e.Text("class") == "new", at)
+		p.RecordRows(e.Int("rows"), e.Text("class") == "new", at)
 		s.rows += e.Int("rows")
 		return s.decide()
 	case "tick":
@@ -108,11 +108,11 @@ func (s *decisions) decide() string {
 			return "wait"
 		}
 		s.live = true
-		s.policy.Fit([]int{0}, s.rows)
+		s.policy.RecordFits([]int{0}, s.rows)
 		return "first"
 	}
 	due := s.policy.Due(s.rows, 0)
-	s.policy.Fit(due, s.rows)
+	s.policy.RecordFits(due, s.rows)
 	if len(due) == 0 {
 		return "wait"
 	}

@@ -18,14 +18,14 @@ import (
 type Schedule struct {
 	Config
 
-	Learned int         `json:"learned"` // labelled rows
-	Since   time.Time   `json:"since"`   // time of the first row since all suffixes were fitted
-	Now     time.Time   `json:"now"`     // of the newest row
-	Class   int         `json:"class"`   // rows learned when the newest class appeared
-	Looked  int         `json:"looked"`  // rows learned when all suffixes were fitted
-	Fitted  []SuffixFit `json:"fitted"`  // the last fit of each suffix
-	Saved   int         `json:"saved"`   // rows learned at the last checkpoint
-	Chosen  int         `json:"chosen"`  // rows in the window when auto last chose a method
+	Learned       int         `json:"learned"` // labelled rows
+	Since         time.Time   `json:"since"`   // time of the first row since all suffixes were fitted
+	Now           time.Time   `json:"now"`     // of the newest row
+	NewestClassAt int         `json:"class"`   // rows learned when the newest class appeared
+	AllFittedAt   int         `json:"looked"`  // rows learned when all suffixes were fitted
+	Fitted        []SuffixFit `json:"fitted"`  // the last fit of each suffix
+	CheckpointAt  int         `json:"saved"`   // rows learned at the last checkpoint
+	ChosenFrom    int         `json:"chosen"`  // rows in the window when auto last chose a method
 	// Suffix is the suffix to fit besides the whole window, for a method that needs the rows; 0: none
 	Suffix    int `json:"suffix"`
 	requested bool
@@ -56,15 +56,15 @@ const (
 	checkpointRows = 2500 // rows between two checkpoints, which a restart learns again
 )
 
-// Learn records the arrival of labelled rows. newClass says that one of them was the first of its class.
-func (p *Schedule) Learn(rows int, newClass bool, at time.Time) {
-	if p.Learned == p.Looked && rows > 0 {
+// RecordRows records the arrival of labelled rows. newClass says that one of them was the first of its class.
+func (p *Schedule) RecordRows(rows int, newClass bool, at time.Time) {
+	if p.Learned == p.AllFittedAt && rows > 0 {
 		p.Since = later(p.Now, at)
 	}
 	p.Tick(at)
 	p.Learned += rows
 	if newClass {
-		p.Class = p.Learned
+		p.NewestClassAt = p.Learned
 	}
 }
 
@@ -83,17 +83,19 @@ func (p *Schedule) Request() { p.requested = true }
 
 // Cut forgets all fits: the window was cut to its newest rows.
 func (p *Schedule) Cut(rows int) {
-	p.Learned, p.Looked, p.Class, p.Saved, p.Fitted, p.Suffix = rows, 0, 0, 0, nil, 0
+	p.Learned, p.AllFittedAt, p.NewestClassAt, p.CheckpointAt, p.Fitted, p.Suffix = rows, 0, 0, 0, nil, 0
 	p.Since = p.Now
-	p.Chosen = p.FirstRows() / choiceGrowth
+	p.ChosenFrom = p.FirstRows() / choiceGrowth
 }
 
 // ChoiceDue reports whether auto should choose the method again, from a window of this size: it has four times the rows
 // that it last chose from, or that a first model needs after a cut.
-func (p *Schedule) ChoiceDue(rows int) bool { return p.Chosen > 0 && rows >= choiceGrowth*p.Chosen }
+func (p *Schedule) ChoiceDue(rows int) bool {
+	return p.ChosenFrom > 0 && rows >= choiceGrowth*p.ChosenFrom
+}
 
-// Choose records that auto chose the method.
-func (p *Schedule) Choose(rows int) { p.Chosen = rows }
+// RecordChoice records that auto chose the method.
+func (p *Schedule) RecordChoice(rows int) { p.ChosenFrom = rows }
 
 // FirstRows is the number of labelled rows that a first model needs.
 func (p *Schedule) FirstRows() int {
@@ -122,7 +124,7 @@ func (p *Schedule) FirstDue(rows int, inRuns bool) bool {
 		return true
 	}
 	n := p.FirstRows()
-	return rows >= n && (p.Learned >= 3*n || 2*p.Class <= p.Learned && !inRuns)
+	return rows >= n && (p.Learned >= 3*n || 2*p.NewestClassAt <= p.Learned && !inRuns)
 }
 
 // Due lists the suffixes to fit now, longest first; 0 is the whole window, of the given number of rows. followed is the
@@ -152,10 +154,10 @@ func (p *Schedule) Due(rows, followed int) (sizes []int) {
 func (p *Schedule) RowsUntilDue(rows, followed int) int {
 	next := math.MaxInt
 	if p.Every.Rows > 0 {
-		next = p.Every.Rows - (p.Learned - p.Looked)
+		next = p.Every.Rows - (p.Learned - p.AllFittedAt)
 	}
 	if p.Nested {
-		next = min(next, checkpointRows-(p.Learned-p.Saved))
+		next = min(next, checkpointRows-(p.Learned-p.CheckpointAt))
 	}
 	for _, size := range p.Sizes(rows) {
 		last, fitted := p.last(size)
@@ -178,11 +180,11 @@ func (p *Schedule) RowsUntilDue(rows, followed int) int {
 // classDue reports whether the whole window should be fitted again for its newest class: the number of rows since the
 // class has come has doubled since the last fit, and they are few compared with the window.
 func (p *Schedule) classDue(last SuffixFit, rows int) bool {
-	since, least := p.Learned-p.Class, max(minRows, p.columns()) // the fit costs as much as the moments of so many rows
+	since, least := p.Learned-p.NewestClassAt, max(minRows, p.columns()) // a fit costs as much as moments of so many rows
 	if !p.Nested {
 		least = rows / 16
 	}
-	return p.Class > 0 && since >= least && since <= rows/4 && since >= 2*(last.At-p.Class)
+	return p.NewestClassAt > 0 && since >= least && since <= rows/4 && since >= 2*(last.At-p.NewestClassAt)
 }
 
 // IsFresh reports whether a suffix was fitted on the newest rows.
@@ -193,13 +195,13 @@ func (p *Schedule) IsFresh(size int) bool {
 
 // allDue reports whether Every makes all suffixes due.
 func (p *Schedule) allDue() bool {
-	since := p.Learned - p.Looked
+	since := p.Learned - p.AllFittedAt
 	return p.Every.Rows > 0 && since >= p.Every.Rows ||
 		p.Every.Period > 0 && since > 0 && p.Now.Sub(p.Since) >= p.Every.Period
 }
 
-// Fit records that suffixes were fitted; the whole window has the given number of rows.
-func (p *Schedule) Fit(sizes []int, rows int) {
+// RecordFits records that suffixes were fitted; the whole window has the given number of rows.
+func (p *Schedule) RecordFits(sizes []int, rows int) {
 	for _, size := range sizes {
 		f := SuffixFit{Size: size, At: p.Learned, Rows: size}
 		if size == 0 {
@@ -213,17 +215,17 @@ func (p *Schedule) Fit(sizes []int, rows int) {
 	}
 	p.requested = false
 	if len(sizes) > 0 && len(sizes) == len(p.Sizes(rows)) {
-		p.Looked = p.Learned
+		p.AllFittedAt = p.Learned
 	}
 }
 
 // CheckpointDue reports whether it is time to fit all suffixes and save a checkpoint.
 func (p *Schedule) CheckpointDue() bool {
-	return p.Nested && p.Learned-p.Saved >= checkpointRows
+	return p.Nested && p.Learned-p.CheckpointAt >= checkpointRows
 }
 
-// Save records a checkpoint.
-func (p *Schedule) Save() { p.Saved = p.Learned }
+// RecordCheckpoint records a checkpoint.
+func (p *Schedule) RecordCheckpoint() { p.CheckpointAt = p.Learned }
 
 // Sizes lists the suffixes of a window of the given number of rows, longest first.
 func (p *Schedule) Sizes(rows int) []int {

@@ -21,12 +21,12 @@ func TestRowsUntilDue(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			p, rows := Schedule{Config: c}, 0
 			learn := func(n int) {
-				p.Learn(n, false, time.Unix(0, 0))
+				p.RecordRows(n, false, time.Unix(0, 0))
 				rows = min(rows+n, c.MaxRows)
 			}
 			learn(p.FirstRows())
-			p.Fit([]int{0}, rows)
-			p.Save()
+			p.RecordFits([]int{0}, rows)
+			p.RecordCheckpoint()
 			fits := 0
 			for range 12_000 {
 				before := p.RowsUntilDue(rows, 0)
@@ -35,9 +35,9 @@ func TestRowsUntilDue(t *testing.T) {
 					t.Fatalf("after %d rows %d rows until a fit, due are %v", p.Learned, before, due)
 				}
 				if before == 0 {
-					p.Fit(due, rows)
+					p.RecordFits(due, rows)
 					if fits++; p.CheckpointDue() {
-						p.Save()
+						p.RecordCheckpoint()
 					}
 					continue
 				}
@@ -52,7 +52,7 @@ func TestRowsUntilDue(t *testing.T) {
 			if until := p.RowsUntilDue(rows, 0); !c.Nested && c.Every.Rows == 0 && until != math.MaxInt {
 				t.Errorf("a full window is fitted again after %d rows", until)
 			}
-			p.Fit([]int{0}, rows)
+			p.RecordFits([]int{0}, rows)
 			if fresh, never := p.IsFresh(0), p.IsFresh(17); !fresh || never {
 				t.Errorf("after a fit the window is fresh: %v; a suffix that was never fitted: %v", fresh, never)
 			}
@@ -80,7 +80,8 @@ func TestClassDue(t *testing.T) {
 		{"doubled", 500, 200, 100, 10, 1000, true, true}, {"not yet", 500, 199, 100, 10, 1000, true, false},
 		{"a sixteenth of rows", 500, 62, 0, 10, 1000, false, true}, {"less", 500, 61, 0, 10, 1000, false, false},
 	} {
-		p := &Schedule{Config: Config{Features: c.features, Nested: c.nested}, Class: c.class, Learned: c.class + c.since}
+		p := &Schedule{Config: Config{Features: c.features, Nested: c.nested}, NewestClassAt: c.class,
+			Learned: c.class + c.since}
 		if got := p.classDue(SuffixFit{At: c.class + c.last}, c.rows); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}

@@ -41,7 +41,7 @@ func TestUnsavedCheckpoint(t *testing.T) {
 		return refused
 	}
 	l.schedule.Learned += 7
-	if l.saveCheckpoint(t.Context()); log.Len() > 0 || len(saved) == 0 || l.schedule.Saved != l.schedule.Learned {
+	if l.saveCheckpoint(t.Context()); log.Len() > 0 || len(saved) == 0 || l.schedule.CheckpointAt != l.schedule.Learned {
 		t.Errorf("%q, %q", saved, log.String())
 	}
 	refused = errors.New("no connection")

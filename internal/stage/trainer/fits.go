@@ -67,7 +67,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	for _, size := range due {
 		t.fitCandidate(ctx, size)
 	}
-	t.schedule.Fit(due, w.Len())
+	t.schedule.RecordFits(due, w.Len())
 	if save {
 		t.saveCheckpoint(ctx)
 	}
@@ -75,7 +75,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 
 // saveCheckpoint passes a checkpoint to the host.
 func (t *Trainer) saveCheckpoint(ctx context.Context) {
-	t.schedule.Save()
+	t.schedule.RecordCheckpoint()
 	if t.isProbing() {
 		t.probe.fitDue(ctx, true)
 	}
@@ -97,7 +97,7 @@ func (t *Trainer) fitAll(ctx context.Context, except *candidate) {
 	for _, size := range sizes {
 		t.fitCandidate(ctx, size)
 	}
-	t.schedule.Fit(sizes, t.data.window.Len())
+	t.schedule.RecordFits(sizes, t.data.window.Len())
 }
 
 // fitFirst fits and promotes the first model, which needs no evidence.
@@ -105,10 +105,10 @@ func (t *Trainer) fitFirst(ctx context.Context) {
 	begin := t.config.Clock()
 	t.fitter.landmarks = landmarks{} // those of a first fit that failed
 	s, m, err := t.fitter.fit(ctx, 0)
-	t.schedule.Fit([]int{0}, t.data.window.Len())
+	t.schedule.RecordFits([]int{0}, t.data.window.Len())
 	if err == nil {
 		t.settle(m.Dim(), m.Report().Choice, len(s.Classes))
-		t.schedule.Choose(t.data.window.Len())
+		t.schedule.RecordChoice(t.data.window.Len())
 		o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Door: policy.DoorFirst,
 			Reason: fmt.Sprintf("the first model, of %d rows", s.Rows)}
 		err = t.promote(ctx, m, s, nil, o, begin)
@@ -127,7 +127,7 @@ func (t *Trainer) settle(width int, choice *model.Choice, classes int) {
 // than the noise; candidates of the new method have to pass the gate as any.
 func (t *Trainer) chooseMethod(ctx context.Context) {
 	rows := t.data.window.Len()
-	t.schedule.Choose(rows)
+	t.schedule.RecordChoice(rows)
 	t.data.sift()
 	if err := t.fitter.draw(ctx); err != nil {
 		t.reportFailure(ctx, err, rows)

@@ -178,7 +178,7 @@ func TestFollowing(t *testing.T) {
 			c.Sensitivity.Add(1, 0.1, evidence.Row{NewRun: true})
 		}
 		l.candidates, l.rules.Followed, l.rules.SwappedAt = []*candidate{c}, 250, 50
-		l.schedule.Fit([]int{250}, 300)
+		l.schedule.RecordFits([]int{250}, 300)
 		before := live()
 		change(l, c)
 		follow(t.Context(), l)

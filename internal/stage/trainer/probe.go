@@ -61,7 +61,7 @@ func (p *windowProbe) fitDue(ctx context.Context, all bool) {
 	for _, size := range due {
 		p.fit(ctx, size)
 	}
-	p.schedule.Fit(due, rows)
+	p.schedule.RecordFits(due, rows)
 }
 
 // fit fits a discriminant on a suffix. The evidence for the rule of the suffix stays.

@@ -113,7 +113,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	default:
 		t.drift.Reset()
 	}
-	t.schedule.Save()
+	t.schedule.RecordCheckpoint()
 	if c != nil && t.schedule.Nested {
 		t.fitAll(ctx, c)
 		carryOver(t, before.candidates, c)

@@ -342,9 +342,9 @@ func (t *Trainer) addSummary(s *window.Summary) {
 // count records rows in the schedules; classes is the number of classes before them.
 func (t *Trainer) count(rows, classes int, nanos int64) {
 	newClass, at := t.data.window.EstablishedClasses() > classes, time.Unix(0, nanos)
-	t.schedule.Learn(rows, newClass, at)
+	t.schedule.RecordRows(rows, newClass, at)
 	if t.probe != nil {
-		t.probe.schedule.Learn(rows, newClass, at)
+		t.probe.schedule.RecordRows(rows, newClass, at)
 	}
 }
 
