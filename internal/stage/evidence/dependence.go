@@ -36,7 +36,7 @@ const (
 	scales    = 7   // lengths of blocks, each twice as long as the one before
 	minPairs  = 16  // pairs of blocks that an estimate needs
 	maxPairs  = 256 // at which the sums are halved, so that the estimate follows the stream
-	notByLuck = 3   // standard errors
+	minErrors = 3   // standard errors
 	maxStep   = 6   // times the variance of a pair, so that a change of the mean does not count as dependence
 
 	// shortScales is the number of lengths, from the shortest one on, that ShortEffect uses.
@@ -105,7 +105,7 @@ func (d *Dependence) effectOf(lengths int) float64 {
 		}
 		// The standard error of the ratio for independent rows is sqrt(3 / pairs), where pairs count by their variance.
 		pairs := s.Expects * s.Expects / s.Weights
-		if s.ratio() > 1+notByLuck*math.Sqrt(3/pairs) {
+		if s.ratio() > 1+minErrors*math.Sqrt(3/pairs) {
 			effect = max(effect, s.ratio())
 		}
 	}

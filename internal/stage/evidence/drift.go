@@ -26,7 +26,7 @@ type DriftDetector struct {
 	// higher: a fall compared with them is a change, a rise is not.
 	Earlier int        `json:"earlier,omitempty"`
 	Blocks  Dependence `json:"blocks"` // of the rows, also those before the window
-	by      []Sums     // of each stratum, in the window; nil: not computed
+	totals  []Sums     // of each stratum, in the window; nil: not computed
 	largest float64    // ratio of the last search
 }
 
@@ -158,7 +158,7 @@ func (a *DriftDetector) Replace() {
 // the class (recursive residuals: Brown, Durbin and Evans, J. R. Stat. Soc. B 37, 1975).
 func (a *DriftDetector) observe(v Sums) {
 	a.sum()
-	s := &a.by[v.Stratum]
+	s := &a.totals[v.Stratum]
 	if s.Rows > 0 {
 		a.Blocks.Add((v.Sum - s.Sum/s.Rows) * math.Sqrt(s.Rows/(s.Rows+1)))
 	}
@@ -167,15 +167,15 @@ func (a *DriftDetector) observe(v Sums) {
 
 // sum computes the sums of each stratum, unless they are known.
 func (a *DriftDetector) sum() {
-	if a.by == nil {
-		a.by = a.sumsFrom(0)
+	if a.totals == nil {
+		a.totals = a.sumsFrom(0)
 	}
 }
 
 // cut drops what is before the point at which the parts differ most, if they differ by more than chance allows.
 func (a *DriftDetector) cut() bool {
 	a.sum()
-	found := a.search(a.by, 0, a.Earlier > 0)
+	found := a.search(a.totals, 0, a.Earlier > 0)
 	if a.Earlier > 0 {
 		if own := a.search(a.sumsFrom(a.Earlier), a.Earlier, false); own.ratio > found.ratio {
 			found = own
@@ -189,7 +189,7 @@ func (a *DriftDetector) cut() bool {
 	a.Rows = a.Rows[:found.size+1]
 	a.Rows[found.size] = slices.Clone(a.Rows[found.size][found.at+1:])
 	a.Earlier = max(a.Earlier-(rows-a.Len()), 0)
-	a.by = nil
+	a.totals = nil
 	a.Blocks.Break()
 	return true
 }

@@ -92,12 +92,12 @@ func (s *Sampling) Add(class string) Row {
 	return r
 }
 
-// moreRepeats is by how much the share of repeats must exceed that of a random order for labels to come in runs.
-const moreRepeats = 0.1
+// minExcessRepeats is by how much the share of repeats must exceed that of a random order for labels to come in runs.
+const minExcessRepeats = 0.1
 
 // HasRuns reports whether labels come in runs, more than a random order of the rows has.
 func (s *Sampling) HasRuns() bool {
-	return s.All > 0 && s.Repeats/s.All > s.ByChance+moreRepeats*(1-s.ByChance)
+	return s.All > 0 && s.Repeats/s.All > s.ByChance+minExcessRepeats*(1-s.ByChance)
 }
 
 // Share is the share of a class.

@@ -17,8 +17,8 @@ const (
 	maxStake = 0.9
 	// minChance bounds what one right prediction is worth.
 	minChance = 0.05
-	// unlikeRuns is the effective number of runs up to which the mean of all of them may be chance.
-	unlikeRuns = 8
+	// minRunsForMean is the effective number of runs up to which the mean of all of them may be chance.
+	minRunsForMean = 8
 	// runRows is the number of rows of a run that are counted as judged.
 	runRows = 8
 	// estimateMargin enlarges the excess of the design effect of runs, which is an estimate.
@@ -147,7 +147,7 @@ func (s *runSums) effect() float64 {
 	n, sum := s.AllRows+s.Rows, s.AllSum+s.Sum
 	rowsSq := s.RowsSq + s.Rows*s.Rows
 	runs := n * n / rowsSq
-	mean := sum / n * max(1-unlikeRuns/runs, 0)
+	mean := sum / n * max(1-minRunsForMean/runs, 0)
 	within := s.Squares - 2*mean*sum + mean*mean*n
 	if within <= 0 {
 		return 1

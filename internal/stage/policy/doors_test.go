@@ -49,9 +49,9 @@ func TestDoorOf(t *testing.T) {
 	g := spec.Gate{Evidence: 100, Margin: 0.02}
 	for door, want := range map[string]float64{DoorBetter: 0.025, DoorMoreRows: 0.01, DoorNewClass: 0.01,
 		DoorFollowing: 0.025} {
-		c := Compare(g, door)
+		c := NewComparison(g, door)
 		if c.Door != door || !near(c.Test.Margin, want) || !near(c.Nearest.Margin, want) ||
-			c.NeedNotBeBetter() != (door != DoorBetter) || !c.IsOpen(g) {
+			c.IsNonInferiority() != (door != DoorBetter) || !c.IsOpen(g) {
 			t.Errorf("door %s: %+v, want a margin of %g", door, c, want)
 		}
 	}

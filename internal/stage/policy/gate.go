@@ -81,7 +81,7 @@ type HeldOut struct {
 func (c *Comparison) Evidence() float64 { return max(c.Test.Value(), c.HeldOut.Evidence) }
 
 // Compare begins a comparison at a door.
-func Compare(g spec.Gate, door string) Comparison {
+func NewComparison(g spec.Gate, door string) Comparison {
 	margin := DoorNamed(door).margin(g.Margin)
 	return Comparison{Test: evidence.SequentialTest{Margin: margin},
 		Nearest: evidence.SequentialTest{Margin: margin}, Door: door}
@@ -101,23 +101,21 @@ func (c *Comparison) Required(g spec.Gate) float64 {
 }
 
 // EarlyOdds is the most evidence that a candidate of the same method from more rows or classes needs while the live
-// model, of a number of rows and classes, is early; 0: it is not. If it is from fewer effective rows than a first model
-// of independent ones, or knows at most half of the established classes, and no change was detected, the candidate must
-// not be shown to be worse: so few rows cannot show that it is better, and it most likely is. If it is from fewer than
-// twice as many, or a change was detected, low odds suffice. effect is the design effect of the stream.
+// model is early; 0: it is not. rows and classes are those of the live model, established is the number of classes in
+// the window, and effect is the design effect of the stream. changed: a drift was detected.
 func (p *Schedule) EarlyOdds(rows int, effect float64, classes, established int, changed bool) float64 {
 	effective, first := float64(rows)/effect, float64(p.FirstRows())
 	switch {
 	case !changed && (effective < first || established > 0 && 2*classes <= established):
-		return notWorseOdds
+		return notWorseOdds // the candidate is most likely better, and so few rows cannot show it
 	case effective < first, !changed && effective < 2*first:
 		return lowOdds
 	}
 	return 0
 }
 
-// NeedNotBeBetter reports whether the candidate must only be shown to be no worse.
-func (c *Comparison) NeedNotBeBetter() bool { return c.Door != DoorBetter }
+// IsNonInferiority reports whether the test is one of non-inferiority: the candidate must only be shown to be no worse.
+func (c *Comparison) IsNonInferiority() bool { return c.Door != DoorBetter }
 
 // Standing is what the labels of recent rows say of a candidate and the live model.
 type Standing struct {
@@ -131,25 +129,25 @@ type Standing struct {
 // s is nil without labels. The reason is a sentence.
 func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) {
 	value, rows, need, claim := c.Test.Value(), c.Test.Count, c.Required(g), "better"
-	provisional, judged, nearest := need < 1, c.Test.Judged, c.Nearest.Value()
-	if h := c.HeldOut; s != nil && (h.Evidence > value || provisional && judged < minJudged && h.Rows >= minJudged) {
+	isEarly, judged, nearest := need < 1, c.Test.Judged, c.Nearest.Value()
+	if h := c.HeldOut; s != nil && (h.Evidence > value || isEarly && judged < minJudged && h.Rows >= minJudged) {
 		value, rows, judged, nearest = h.Evidence, h.Rows, h.Rows, h.Nearest
 		s = &Standing{Agreement: nil, Candidate: h.Candidate || s.Candidate, Live: h.Live || s.Live}
 	}
-	if c.NeedNotBeBetter() {
+	if c.IsNonInferiority() {
 		claim = "not worse, from more rows or classes"
 	}
 	if !c.IsOpen(g) {
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows, and the door is closed: %s is never", value,
 			claim, rows, DoorNamed(c.Door).Key)
 	}
-	if provisional && judged < minJudged {
+	if isEarly && judged < minJudged {
 		return false, fmt.Sprintf("it was judged on %d rows of at least %d, of a run at most eight", judged, minJudged)
 	}
 	if value < need {
 		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, claim, rows)
 	}
-	if c.NeedNotBeBetter() && nearest > 0 && nearest < minNearest {
+	if c.IsNonInferiority() && nearest > 0 && nearest < minNearest {
 		return false, fmt.Sprintf("evidence %.3g of at least %g that it is not worse by the nearest reference alone, on %d "+
 			"rows", nearest, minNearest, rows)
 	}
@@ -161,11 +159,11 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 		return false, fmt.Sprintf(
 			"it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",
 			100*s.Agreement.Rate(), 100*s.Agreement.Chance())
-	case !s.Live && value < g.Evidence && !(provisional && s.Candidate):
+	case !s.Live && value < g.Evidence && !(isEarly && s.Candidate):
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows: while the live model does not beat chance, "+
 			"%.4g is needed", value, claim, rows, g.Evidence)
 	}
-	if provisional && value < lowOdds {
+	if isEarly && value < lowOdds {
 		return true, fmt.Sprintf("the live model is from few rows or classes, and on %d rows that neither has seen evidence "+
 			"%.3g does not show that one from more is worse", rows, value)
 	}

@@ -133,7 +133,7 @@ func TestNearestContradicts(t *testing.T) {
 		right.Add(1, []string{"a", "b"}[i%2], []string{"a", "b"}[i%2])
 	}
 	for _, lost := range []bool{false, true} {
-		c := Compare(gate, DoorMoreRows)
+		c := NewComparison(gate, DoorMoreRows)
 		for i := range 100 {
 			c.Test.Add(0.3)
 			if lost && i%5 < 2 {

@@ -74,13 +74,13 @@ func TestAboveChance(t *testing.T) {
 
 // TestScoresAreForgotten: after 3,000 rows a score has 1/e of its weight, and it needs a weight of 250 rows.
 func TestScoresAreForgotten(t *testing.T) {
-	s := RuleScore{Weight: 1, Sum: 1}
+	s := RuleAverage{Weight: 1, Sum: 1}
 	s.add(make([]float64, 3000), make([]float64, 3000), make([]evidence.Row, 3000))
 	if !(math.Abs(s.Sum-1/math.E) <= 1e-3) {
 		t.Errorf("after 3,000 rows a score has %.4f of its weight", s.Sum)
 	}
 	for weight, want := range map[float64]float64{249: 0, 250: 0.1} {
-		if got := (&RuleScore{Weight: weight, Sum: weight / 10}).mean(); !near(got, want) {
+		if got := (&RuleAverage{Weight: weight, Sum: weight / 10}).mean(); !near(got, want) {
 			t.Errorf("a score of weight %v is %v, want %v", weight, got, want)
 		}
 	}
@@ -95,7 +95,7 @@ func certain(size, other int, log float64) RulePair {
 	return p
 }
 
-func score(size int, mean float64) RuleScore { return RuleScore{size, 1000, 1000 * mean} }
+func score(size int, mean float64) RuleAverage { return RuleAverage{size, 1000, 1000 * mean} }
 
 // TestBehind: the door for more rows closes at a lead of a quarter of a percentage point of a shorter suffix.
 func TestBehind(t *testing.T) {
@@ -104,7 +104,7 @@ func TestBehind(t *testing.T) {
 		lead float64
 		want bool
 	}{{0, 0.0024, false}, {0, 0.0026, true}, {1000, 0.0026, true}, {500, 0.0026, false}} {
-		r := Rules{Scores: []RuleScore{score(0, 0.01), score(1000, 0.01), score(500, 0.01+c.lead)}}
+		r := Rules{Averages: []RuleAverage{score(0, 0.01), score(1000, 0.01), score(500, 0.01+c.lead)}}
 		if r.IsBehind(c.size) != c.want {
 			t.Errorf("%+v: %v", c, !c.want)
 		}
@@ -121,7 +121,7 @@ func TestShownBehind(t *testing.T) {
 		odds          float64
 		want          bool
 	}{{0, 0, 3.1, true}, {0, 0, 2.9, false}, {1000, 1000, 3.1, true}, {1000, 0, 3.1, false}, {250, 250, 3.1, false}} {
-		r := Rules{Scores: []RuleScore{score(0, 0.01), score(1000, 0.01), score(500, 0.05)}}
+		r := Rules{Averages: []RuleAverage{score(0, 0.01), score(1000, 0.01), score(500, 0.05)}}
 		pair := r.pair(spec.Gate{}, 500, c.against)
 		for i := range pair.Test.Logs {
 			pair.Test.Logs[i] = math.Log(c.odds)
@@ -154,7 +154,7 @@ func TestFollowedSuffix(t *testing.T) {
 		"gains too little": {Rules{Followed: 125, Pairs: []RulePair{certain(500, 0, enough)}}, 1000, 125},
 		"is shorter":       {Rules{Followed: 2000, Pairs: []RulePair{certain(500, 0, enough)}}, 1000, 500},
 	} {
-		c.rules.Scores = []RuleScore{score(500, 0.0201), score(250, 0.0170), score(125, 0.0172), score(2000, 0.0200)}
+		c.rules.Averages = []RuleAverage{score(500, 0.0201), score(250, 0.0170), score(125, 0.0172), score(2000, 0.0200)}
 		c.rules.Choose(g, c.rows)
 		if c.rules.Followed != c.want {
 			t.Errorf("%s: follows %d, want %d", name, c.rules.Followed, c.want)
@@ -188,7 +188,7 @@ func TestEvidenceIsCapped(t *testing.T) {
 	ones, zeros := []float64{1}, []float64{0}
 	row := evidence.Row{NewRun: true}
 	for range 2000 {
-		r.Add(g, []RuleScores{{0, zeros}, {500, ones}}, zeros, []evidence.Row{row})
+		r.Add(g, []RuleOutcomes{{0, zeros}, {500, ones}}, zeros, []evidence.Row{row})
 		s.Add(1, 0.5, row)
 	}
 	if got := r.evidence(500, liveModel); !near(got, 100) {

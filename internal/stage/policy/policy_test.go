@@ -52,7 +52,7 @@ func (s *decisions) event(e *transcript.Event) string {
 		s.gate = spec.Gate{Evidence: e.Float("evidence"), Margin: e.Float("margin"),
 			MoreRows: e.Float("more_rows"), NewClass: e.Float("new_class")}
 	case "trial":
-		s.trial = Compare(s.gate, DoorOf(s.gate, e.Text("rows") == "twice", e.Text("class") == "new"))
+		s.trial = NewComparison(s.gate, DoorOf(s.gate, e.Text("rows") == "twice", e.Text("class") == "new"))
 		s.agree = Agreement{}
 	case "rows": // number of rows on which candidate and live model are correct: both, one of the two, none
 		kinds := []string{"both", "candidate", "live", "none"}

@@ -17,8 +17,8 @@ import (
 // follows it: each fit of the suffix goes live, by DoorFollowing, until the evidence for the rule is used up. It is
 // capped, so that this takes not much longer than the first proof did.
 type Rules struct {
-	Scores []RuleScore `json:"scores,omitempty"`
-	Pairs  []RulePair  `json:"pairs,omitempty"`
+	Averages []RuleAverage `json:"scores,omitempty"`
+	Pairs    []RulePair    `json:"pairs,omitempty"`
 	// Live is the suffix of the rule that the live model came from, if HasLive; SwappedAt is how many rows had been
 	// learned when it went live.
 	Live      int  `json:"live"`
@@ -28,8 +28,8 @@ type Rules struct {
 	Followed int `json:"followed,omitempty"`
 }
 
-// RuleScore sums the differences in accuracy between a rule and that of the whole window, older rows with less weight.
-type RuleScore struct {
+// RuleAverage is the exponentially weighted mean of the difference in accuracy between a rule and the whole window's.
+type RuleAverage struct {
 	Size   int     `json:"size"`
 	Weight float64 `json:"weight"`
 	Sum    float64 `json:"sum"`
@@ -42,8 +42,8 @@ type RulePair struct {
 	Test  evidence.SequentialTest `json:"test"`
 }
 
-// RuleScores are the scores of a rule's newest model on some rows.
-type RuleScores struct {
+// RuleOutcomes are the scores of a rule's newest model on some rows.
+type RuleOutcomes struct {
 	Size  int
 	Right []float64
 }
@@ -64,19 +64,19 @@ const (
 )
 
 // Add counts the scores of all rules on rows, and those of the live model. Rules without a score end.
-func (r *Rules) Add(g spec.Gate, rules []RuleScores, live []float64, rows []evidence.Row) {
+func (r *Rules) Add(g spec.Gate, rules []RuleOutcomes, live []float64, rows []evidence.Row) {
 	has := func(size int) bool {
-		return slices.ContainsFunc(rules, func(s RuleScores) bool { return s.Size == size })
+		return slices.ContainsFunc(rules, func(s RuleOutcomes) bool { return s.Size == size })
 	}
-	r.Scores = slices.DeleteFunc(r.Scores, func(s RuleScore) bool { return !has(s.Size) })
+	r.Averages = slices.DeleteFunc(r.Averages, func(s RuleAverage) bool { return !has(s.Size) })
 	r.Pairs = slices.DeleteFunc(r.Pairs, func(p RulePair) bool {
 		return !has(p.Size) || p.Other != liveModel && !has(p.Other)
 	})
-	whole := slices.IndexFunc(rules, func(s RuleScores) bool { return s.Size == 0 })
+	whole := slices.IndexFunc(rules, func(s RuleOutcomes) bool { return s.Size == 0 })
 	limit := math.Log(maxEvidence * DoorNamed(DoorFollowing).threshold(g))
 	for _, a := range rules {
 		if whole >= 0 {
-			r.score(a.Size).add(a.Right, rules[whole].Right, rows)
+			r.average(a.Size).add(a.Right, rules[whole].Right, rows)
 		}
 		r.pair(g, a.Size, liveModel).add(a.Right, live, rows, limit)
 		for _, b := range rules {
@@ -90,7 +90,7 @@ func (r *Rules) Add(g spec.Gate, rules []RuleScores, live []float64, rows []evid
 	}
 }
 
-func (s *RuleScore) add(right, other []float64, rows []evidence.Row) {
+func (s *RuleAverage) add(right, other []float64, rows []evidence.Row) {
 	for i := range right {
 		if d := right[i] - other[i]; !math.IsNaN(d) {
 			weight := cmp.Or(rows[i].Weight, 1)
@@ -111,20 +111,20 @@ func (p *RulePair) add(right, other []float64, rows []evidence.Row, limit float6
 	}
 }
 
-func (r *Rules) score(size int) *RuleScore {
-	i := slices.IndexFunc(r.Scores, func(s RuleScore) bool { return s.Size == size })
+func (r *Rules) average(size int) *RuleAverage {
+	i := slices.IndexFunc(r.Averages, func(s RuleAverage) bool { return s.Size == size })
 	if i < 0 {
-		i = len(r.Scores)
-		r.Scores = append(r.Scores, RuleScore{Size: size})
+		i = len(r.Averages)
+		r.Averages = append(r.Averages, RuleAverage{Size: size})
 	}
-	return &r.Scores[i]
+	return &r.Averages[i]
 }
 
 func (r *Rules) pair(g spec.Gate, size, other int) *RulePair {
 	i := slices.IndexFunc(r.Pairs, func(p RulePair) bool { return p.Size == size && p.Other == other })
 	if i < 0 {
 		i = len(r.Pairs)
-		r.Pairs = append(r.Pairs, RulePair{size, other, Compare(g, DoorFollowing).Test})
+		r.Pairs = append(r.Pairs, RulePair{size, other, NewComparison(g, DoorFollowing).Test})
 	}
 	return &r.Pairs[i]
 }
@@ -142,7 +142,7 @@ func (r *Rules) evidence(size, other int) float64 {
 // Swap records that a model of a suffix goes live. It is the newest of its rule, so the evidence of the other rules
 // against that one continues against it.
 func (r *Rules) Swap(size, learned int) Rules {
-	next := Rules{Scores: slices.Clone(r.Scores), Live: size, HasLive: true, SwappedAt: learned, Followed: r.Followed}
+	next := Rules{Averages: slices.Clone(r.Averages), Live: size, HasLive: true, SwappedAt: learned, Followed: r.Followed}
 	for _, p := range r.Pairs {
 		if p.Other == liveModel {
 			continue
@@ -158,7 +158,7 @@ func (r *Rules) Swap(size, learned int) Rules {
 // Restored returns the rules of a checkpoint. Evidence that was gathered with another margin is about another
 // hypothesis: it starts over, and no suffix is followed.
 func (r Rules) Restored(g spec.Gate) Rules {
-	margin := Compare(g, DoorFollowing).Test.Margin
+	margin := NewComparison(g, DoorFollowing).Test.Margin
 	if slices.ContainsFunc(r.Pairs, func(p RulePair) bool { return p.Test.Margin != margin }) {
 		r.Pairs, r.Followed = nil, 0
 	}
@@ -175,7 +175,7 @@ func (r *Rules) Choose(g spec.Gate, rows int) {
 		return
 	}
 	best, most := 0, 0.0
-	for _, s := range r.Scores {
+	for _, s := range r.Averages {
 		if mean := s.mean(); s.Size > 0 && 2*s.Size <= rows && mean > most && r.evidence(s.Size, 0) >= math.Sqrt(need) {
 			best, most = s.Size, mean
 		}
@@ -187,12 +187,12 @@ func (r *Rules) Choose(g spec.Gate, rows int) {
 	switch {
 	case best == 0:
 	case r.Followed == 0 && r.evidence(best, liveModel) >= need,
-		r.Followed != 0 && most > r.score(r.Followed).mean()+gain:
+		r.Followed != 0 && most > r.average(r.Followed).mean()+gain:
 		r.Followed = best
 	}
 }
 
-func (s *RuleScore) mean() float64 {
+func (s *RuleAverage) mean() float64 {
 	if s.Weight < minSuffix {
 		return 0
 	}
@@ -206,12 +206,12 @@ func (r *Rules) IsBehind(size int) bool {
 		return true
 	}
 	own := 0.0
-	for _, s := range r.Scores {
+	for _, s := range r.Averages {
 		if s.Size == size {
 			own = s.mean()
 		}
 	}
-	return slices.ContainsFunc(r.Scores, func(s RuleScore) bool {
+	return slices.ContainsFunc(r.Averages, func(s RuleAverage) bool {
 		return s.Size > 0 && (size == 0 || s.Size < size) && s.mean() > own+minLead
 	})
 }
@@ -219,7 +219,7 @@ func (r *Rules) IsBehind(size int) bool {
 // IsShownBehind reports whether the stage follows a drift, or low odds show that the rule of a shorter suffix is better
 // than that of the one given.
 func (r *Rules) IsShownBehind(size int) bool {
-	return r.Followed != 0 || slices.ContainsFunc(r.Scores, func(s RuleScore) bool {
+	return r.Followed != 0 || slices.ContainsFunc(r.Averages, func(s RuleAverage) bool {
 		return s.Size > 0 && (size == 0 || s.Size < size) && r.evidence(s.Size, size) >= lowOdds
 	})
 }

@@ -16,7 +16,7 @@ import (
 func scored(r *Rules, g spec.Gate, random *rand.Rand, rows int, accuracies ...float64) {
 	const chunk = 32
 	for ; rows > 0; rows -= chunk {
-		rules, shared := make([]RuleScores, len(accuracies)-1), [chunk]float64{}
+		rules, shared := make([]RuleOutcomes, len(accuracies)-1), [chunk]float64{}
 		for i := range shared {
 			shared[i] = random.Float64()
 		}
@@ -34,7 +34,7 @@ func scored(r *Rules, g spec.Gate, random *rand.Rand, rows int, accuracies ...fl
 			return out
 		}
 		for k, size := range []int{0, 1000, 500}[:len(rules)] {
-			rules[k] = RuleScores{size, right(accuracies[k])}
+			rules[k] = RuleOutcomes{size, right(accuracies[k])}
 		}
 		r.Add(g, rules, right(accuracies[len(rules)]), slices.Repeat([]evidence.Row{{NewRun: true}}, chunk))
 		r.Choose(g, 4000)

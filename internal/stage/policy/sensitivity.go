@@ -10,7 +10,7 @@ const (
 	// chanceMargins is by how many margins of maxLoss a model must beat chance for a comparison with it to mean anything:
 	// of two models that guess, neither is worse.
 	chanceMargins = 5
-	// chanceOdds is the evidence for that. It is capped at maxChanceOdds, so that it ends soon after the labels do.
+	// chanceOdds is the evidence that a model beats chance.
 	chanceOdds    = 20
 	maxChanceOdds = 2 * chanceOdds // so that the evidence ends soon after the labels do
 )

@@ -88,7 +88,7 @@ func TestNothingPassesAtChance(t *testing.T) {
 		{DoorBetter, 100, false, false, false},
 		{DoorBetter, 100, false, true, true},
 	} {
-		trial := Compare(g, c.door)
+		trial := NewComparison(g, c.door)
 		for range c.evidence {
 			trial.Test.Add(1)
 		}
@@ -96,7 +96,7 @@ func TestNothingPassesAtChance(t *testing.T) {
 		if pass != c.want {
 			t.Errorf("%+v, evidence %.3g: %t: %s", c, trial.Evidence(), pass, reason)
 		}
-		held := Compare(g, c.door)
+		held := NewComparison(g, c.door)
 		held.HeldOut = HeldOut{Evidence: trial.Evidence() + 1, Rows: c.evidence, Candidate: c.candidate, Live: c.live}
 		if pass, reason := Passes(g, &held, &Standing{Agreement: &Agreement{}}); pass != c.want {
 			t.Errorf("%+v, held out: %t: %s", c, pass, reason)

@@ -63,7 +63,7 @@ type candidateState struct {
 
 // stateOf returns the state of a candidate.
 func stateOf(c *candidate) candidateState {
-	s := candidateState{Size: c.size, Growing: c.comparison.NeedNotBeBetter(), Test: c.comparison.Test,
+	s := candidateState{Size: c.size, Growing: c.comparison.IsNonInferiority(), Test: c.comparison.Test,
 		Nearest: c.comparison.Nearest, Agree: c.Agreement, Beats: c.Sensitivity, HeldOut: c.comparison.HeldOut}
 	if c.comparison.Door == policy.DoorNewClass {
 		s.Door = c.comparison.Door
@@ -81,8 +81,8 @@ func (s *candidateState) restore(c *policy.Comparison, g spec.Gate) {
 	case s.Growing:
 		door = policy.DoorMoreRows
 	}
-	was := policy.Compare(g, door)
-	if was.NeedNotBeBetter() && !was.IsOpen(g) || was.Test.Margin != s.Test.Margin {
+	was := policy.NewComparison(g, door)
+	if was.IsNonInferiority() && !was.IsOpen(g) || was.Test.Margin != s.Test.Margin {
 		return
 	}
 	if was.Test, was.HeldOut = s.Test, s.HeldOut; s.Nearest.Count > 0 { // else the state is of an earlier version

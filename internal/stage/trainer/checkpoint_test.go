@@ -72,13 +72,13 @@ func TestRestoredComparisons(t *testing.T) {
 			"margin": {spec.Gate{Evidence: 1000, Margin: 0.1}, 3, false},
 			"closed": {spec.Gate{Evidence: 1000, MoreRows: math.Inf(1), NewClass: math.Inf(1)}, 3, door == policy.DoorBetter},
 		} {
-			was := &candidate{Model: &prequential.Model{}, size: 250, comparison: policy.Compare(gate, door)}
+			was := &candidate{Model: &prequential.Model{}, size: 250, comparison: policy.NewComparison(gate, door)}
 			was.comparison.Test.Count, was.comparison.HeldOut.Rows, was.comparison.Nearest.Count = 5, 6, c.nearest
 			s := stateOf(was)
 			if s.Size != 250 || s.Growing != (door != policy.DoorBetter) || (s.Door != "") != (door == policy.DoorNewClass) {
 				t.Errorf("the state of a candidate by door %s is %+v", door, s)
 			}
-			now := policy.Compare(c.gate, policy.DoorBetter)
+			now := policy.NewComparison(c.gate, policy.DoorBetter)
 			s.restore(&now, c.gate)
 			got := now.Door == door && now.Test.Count == 5 && now.HeldOut.Rows == 6 && now.Nearest.Count == c.nearest
 			if got != c.kept || !c.kept && now.Test.Count != 0 {

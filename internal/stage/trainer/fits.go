@@ -180,7 +180,7 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 		policy.HasNewClass(s.Rows, s.Classes, s.Counts, t.live.Rows(), t.live.Classes()))
 	next := prequential.New(m)
 	if c == nil {
-		c = &candidate{size: size, comparison: policy.Compare(gate, door)}
+		c = &candidate{size: size, comparison: policy.NewComparison(gate, door)}
 		if t.rules.HasLive && t.rules.Live == size {
 			next.Agreement, next.Sensitivity = t.live.Agreement.Clone(), t.live.Sensitivity // it is the one before
 		}
@@ -191,7 +191,7 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 		next.ReuseMemory(c.Model)
 		c.comparison.Nearest.Forget() // the fits before it won it
 		if door != policy.DoorBetter && c.comparison.Door == policy.DoorBetter {
-			c.comparison = policy.Compare(gate, door)
+			c.comparison = policy.NewComparison(gate, door)
 		}
 	}
 	next.FittedAt = t.sampling.Count

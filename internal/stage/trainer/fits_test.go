@@ -50,7 +50,7 @@ func TestDoorsOfACandidate(t *testing.T) {
 		l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
 		l.fitCandidate(t.Context(), 0)
 		k := l.candidateOf(0)
-		k.comparison = policy.Compare(l.config.Training.Gate, c.was)
+		k.comparison = policy.NewComparison(l.config.Training.Gate, c.was)
 		k.comparison.Test.Count = 5
 		if c.grown {
 			_, m, err := l.fitter.fit(t.Context(), 60)
@@ -85,7 +85,7 @@ func TestCandidatesOfAGate(t *testing.T) {
 	gate := l.config.Training.Gate
 	of := func(size int, door string, log float64) *candidate {
 		c := &candidate{Model: prequential.New(l.live.Model), size: size, rows: 300,
-			comparison: policy.Compare(gate, door)}
+			comparison: policy.NewComparison(gate, door)}
 		c.comparison.Test.Count, c.comparison.Test.Judged = 100, 100
 		for i := range c.comparison.Test.Logs {
 			c.comparison.Test.Logs[i] = log

@@ -14,13 +14,13 @@ import (
 // scoreRules counts the scores of the candidates, and of the live model, for the rules that they were fitted by. The
 // live model is the newest of its rule until that suffix is fitted again.
 func scoreRules(t *Trainer, scores [][]float64, live []float64, sampled []evidence.Row) {
-	rules := make([]policy.RuleScores, 0, len(scores)+1)
+	rules := make([]policy.RuleOutcomes, 0, len(scores)+1)
 	for k, c := range t.candidates {
-		rules = append(rules, policy.RuleScores{Size: c.size, Right: scores[k]})
+		rules = append(rules, policy.RuleOutcomes{Size: c.size, Right: scores[k]})
 	}
 	if t.rules.HasLive && t.candidateOf(t.rules.Live) == nil {
-		rules = append(rules, policy.RuleScores{Size: t.rules.Live, Right: live})
-		slices.SortFunc(rules, func(a, b policy.RuleScores) int { return compareSizes(b.Size, a.Size) })
+		rules = append(rules, policy.RuleOutcomes{Size: t.rules.Live, Right: live})
+		slices.SortFunc(rules, func(a, b policy.RuleOutcomes) int { return compareSizes(b.Size, a.Size) })
 	}
 	gate, was := t.config.Training.Gate, t.rules.Followed
 	t.rules.Add(gate, rules, live, sampled)

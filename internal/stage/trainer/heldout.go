@@ -42,7 +42,7 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	u := c.Score(ctx, t.data.references, rows, x, true)
 	differences := differencesOf(t, c, u, v)
 	n, effect := float64(len(rows)), heldOutEffect(t, rows, differences)
-	test := policy.Compare(t.config.Training.Gate, c.comparison.Door).Test
+	test := policy.NewComparison(t.config.Training.Gate, c.comparison.Door).Test
 	sample := policy.Sensitivity{Test: evidence.SequentialTest{IsSample: true}}
 	test.IsSample = true
 	nearest := test // of the same hypothesis

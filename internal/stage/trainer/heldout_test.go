@@ -30,7 +30,7 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 		}
 		l.addRows(rows)
 	}
-	c := &candidate{comparison: policy.Compare(l.config.Training.Gate, policy.DoorBetter)}
+	c := &candidate{comparison: policy.NewComparison(l.config.Training.Gate, policy.DoorBetter)}
 	_, good, err := l.fitter.fit(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 	for i, k := range []struct{ candidate, live *model.Model }{{good, other}, {other, good}, {good, good}, {good, other}} {
 		c.Model, l.live = prequential.New(k.candidate), prequential.New(k.live)
 		if i == 3 {
-			c.comparison = policy.Compare(l.config.Training.Gate, policy.DoorMoreRows)
+			c.comparison = policy.NewComparison(l.config.Training.Gate, policy.DoorMoreRows)
 		}
 		want, right := judged(t, l, c, rows)
 		judgeHeldOut(t.Context(), l, c)

@@ -34,9 +34,9 @@ type probeModel struct {
 // the whole window, 0 if none is.
 func (p *windowProbe) score(ctx context.Context, g spec.Gate, rows []window.Row, x []float64,
 	sampled []evidence.Row) int {
-	rules := make([]policy.RuleScores, len(p.members))
+	rules := make([]policy.RuleOutcomes, len(p.members))
 	for k, c := range p.members {
-		rules[k] = policy.RuleScores{Size: c.size, Right: c.Score(ctx, p.fitter.data.references, rows, x, true).Means}
+		rules[k] = policy.RuleOutcomes{Size: c.size, Right: c.Score(ctx, p.fitter.data.references, rows, x, true).Means}
 	}
 	if len(rules) > 0 && rules[0].Size == 0 { // it takes the place of a live model
 		p.rules.Add(g, rules, rules[0].Right, sampled)

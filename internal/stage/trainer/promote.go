@@ -76,7 +76,7 @@ func (t *Trainer) promoteBest(ctx context.Context) {
 		Door: best.comparison.Door}
 	if err := t.promote(ctx, best.Model.Model, s, best, o, begin); err != nil {
 		// A model that was not stored has to pass the gate again.
-		best.comparison = policy.Compare(t.config.Training.Gate, best.comparison.Door)
+		best.comparison = policy.NewComparison(t.config.Training.Gate, best.comparison.Door)
 		t.reportFailure(ctx, err, best.rows)
 	}
 }

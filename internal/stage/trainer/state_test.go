@@ -27,7 +27,7 @@ func TestScoredRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &candidate{Model: prequential.New(m), comparison: policy.Compare(l.config.Training.Gate, door)}
+		c := &candidate{Model: prequential.New(m), comparison: policy.NewComparison(l.config.Training.Gate, door)}
 		l.candidates = []*candidate{c}
 		for part := range 4 {
 			var rows []window.Row

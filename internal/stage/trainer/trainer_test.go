@@ -347,9 +347,9 @@ func TestCheckpointOfManySuffixes(t *testing.T) {
 	sizes := schedule.Sizes(100_000_000)
 	var rules policy.Rules
 	for n := range 300 {
-		scores := make([]policy.RuleScores, len(sizes))
+		scores := make([]policy.RuleOutcomes, len(sizes))
 		for k, size := range sizes {
-			scores[k] = policy.RuleScores{Size: size, Right: []float64{r.Float64()}}
+			scores[k] = policy.RuleOutcomes{Size: size, Right: []float64{r.Float64()}}
 		}
 		rules.Add(spec.Gate{Evidence: 1000}, scores, scores[0].Right,
 			[]evidence.Row{{NewRun: n%9 == 0, Weight: 1 / 3., Effect: 1.1}})
@@ -450,7 +450,7 @@ func TestStatusOfATrainer(t *testing.T) {
 	l.candidates = nil
 	for k, odds := range []float64{3, 5, 5, 4} { // of equal ones that of the shorter suffix
 		c := &candidate{Model: prequential.New(l.live.Model), rows: 100 * k}
-		c.comparison = policy.Compare(l.config.Training.Gate, policy.DoorBetter)
+		c.comparison = policy.NewComparison(l.config.Training.Gate, policy.DoorBetter)
 		c.comparison.HeldOut.Evidence = odds
 		l.candidates = append(l.candidates, c)
 	}
