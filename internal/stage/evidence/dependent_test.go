@@ -22,7 +22,7 @@ func TestEqualModelsOfDependentRows(t *testing.T) {
 			for i, c := range r.Perm(orderClasses) {
 				gain[c] = 0.1 * float64(1-2*(i%2)) // half of the classes are better by as much as the others are worse
 			}
-			test, sampling, drift := SequentialTest{Margin: 0.005}, Sampling{}, DriftDetector{}
+			test, sampling, drift := SequentialTest{Margin: 0.005}, LabelSequence{}, DriftDetector{}
 			better := false
 			o.rows(r, rows, func(class int, u float64) {
 				right := func(recall float64) float64 {
@@ -54,7 +54,7 @@ func TestEqualModelsOfDependentRows(t *testing.T) {
 func TestBetterModelOfDependentRows(t *testing.T) {
 	for _, o := range []order{orders[0], orders[1], orders[2], orders[5]} {
 		r := rand.New(rand.NewPCG(7, 5))
-		test, sampling, drift := SequentialTest{Margin: 0.005}, Sampling{}, DriftDetector{}
+		test, sampling, drift := SequentialTest{Margin: 0.005}, LabelSequence{}, DriftDetector{}
 		needed, n := 0, 0
 		o.rows(r, 60_000, func(class int, u float64) {
 			right := func(recall float64) float64 {
@@ -84,7 +84,7 @@ func TestBetterModelOfDependentRows(t *testing.T) {
 func TestSampling(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	for _, o := range orders {
-		var s Sampling
+		var s LabelSequence
 		weight, all, inRuns := map[int]float64{}, 0.0, 0
 		o.rows(r, 20_000, func(class int, _ float64) {
 			before := s.Count
@@ -112,7 +112,7 @@ func TestSampling(t *testing.T) {
 // class begins a run.
 func TestWrongLabelsEndNoRun(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
-	var s Sampling
+	var s LabelSequence
 	begun, stray := 0, 0
 	for n := range 6000 {
 		class := n / 300 % orderClasses
@@ -143,7 +143,7 @@ func TestWrongLabelsEndNoRun(t *testing.T) {
 		"bccc": {RunStart: 101, NewRun: true},
 		"bcba": {RunStart: 20},
 	} {
-		s := Sampling{All: 100, Repeats: 90, Last: "a", Run: "a", Count: 100, RunStart: 20, ByChance: 0.5,
+		s := LabelSequence{All: 100, Repeats: 90, Last: "a", Run: "a", Count: 100, RunStart: 20, ByChance: 0.5,
 			Rows: map[string]float64{"a": 50, "b": 25, "c": 25}}
 		var row Row
 		for _, class := range others {
@@ -153,7 +153,7 @@ func TestWrongLabelsEndNoRun(t *testing.T) {
 			t.Errorf("after rows of %s in a run of a: %+v, want %+v", others, row, want)
 		}
 	}
-	var random Sampling
+	var random LabelSequence
 	last := -1
 	for n := range 3000 {
 		class := r.IntN(orderClasses)
@@ -183,7 +183,7 @@ func TestShortRuns(t *testing.T) {
 			return n / 300 % 5
 		}, 3},
 	} {
-		var s Sampling
+		var s LabelSequence
 		rows, watched := map[int]int{}, map[int]int{}
 		for n := range 6000 {
 			row, class := s.Add(fmt.Sprint(k.classOf(n))), k.classOf(n)

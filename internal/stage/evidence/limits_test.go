@@ -12,7 +12,7 @@ func TestRareClassesWeighLess(t *testing.T) {
 	for _, c := range []struct{ common, rare, weight float64 }{
 		{9990, 10, 10}, {990, 10, 10}, {960, 40, 10}, {900, 100, 5}, {500, 500, 1},
 	} {
-		s := Sampling{Rows: map[string]float64{"common": c.common, "rare": c.rare - 1}, All: c.common + c.rare - 1}
+		s := LabelSequence{Rows: map[string]float64{"common": c.common, "rare": c.rare - 1}, All: c.common + c.rare - 1}
 		if got := s.Add("rare").Weight; !(math.Abs(got-c.weight) <= 1e-12) {
 			t.Errorf("%v of %v rows weigh %v each, want %v", c.rare, c.common+c.rare, got, c.weight)
 		}
@@ -21,7 +21,7 @@ func TestRareClassesWeighLess(t *testing.T) {
 
 // TestSharesFollowTheStream: counts are halved at 20,000 rows, and a class of one row is then forgotten.
 func TestSharesFollowTheStream(t *testing.T) {
-	var s Sampling
+	var s LabelSequence
 	s.Add("once")
 	for range 20_000 - 1 {
 		s.Add("usual")
@@ -44,12 +44,12 @@ func TestRunsAreMoreThanChance(t *testing.T) {
 	}{
 		{0, 9, false}, {0, 11, true}, {0.5, 54, false}, {0.5, 56, true}, {0.9, 90, false}, {0.9, 92, true}, {0.1, 0, false},
 	} {
-		s := Sampling{All: 100, ByChance: c.chance, Repeats: c.repeats}
+		s := LabelSequence{All: 100, ByChance: c.chance, Repeats: c.repeats}
 		if s.HasRuns() != c.want {
 			t.Errorf("%v of 100 rows repeat, %v by chance: runs %v", c.repeats, c.chance, !c.want)
 		}
 	}
-	if new(Sampling).HasRuns() {
+	if new(LabelSequence).HasRuns() {
 		t.Error("no rows have runs")
 	}
 }
@@ -160,7 +160,7 @@ func TestStakesAreBounded(t *testing.T) {
 
 // TestLevelIsComputedNowAndThen: the weights of classes follow their shares every 32nd row, and at first at once.
 func TestLevelIsComputedNowAndThen(t *testing.T) {
-	var s Sampling
+	var s LabelSequence
 	if got := s.Add("a").Weight; got != 1 {
 		t.Errorf("the first row weighs %v", got)
 	}
@@ -246,7 +246,7 @@ func TestRareClassesAreRightByChance(t *testing.T) {
 // TestWeightsAddUp: rows weigh one on average, and rows of classes that are not rare the same in all.
 func TestWeightsAddUp(t *testing.T) {
 	for _, counts := range [][]float64{{1, 1}, {10, 990}, {10, 9990}, {1, 20, 300, 300, 4000}, {5, 5, 5000}} {
-		var s Sampling
+		var s LabelSequence
 		s.Rows = map[string]float64{}
 		for i, n := range counts {
 			s.Rows[fmt.Sprint(i)] = n

@@ -17,12 +17,6 @@ const (
 
 var logMaxChanceOdds = math.Log(maxChanceOdds)
 
-// Sampled describes rows that are scored, for tests of their outcomes.
-type Sampled struct {
-	*evidence.Sampling
-	Rows []evidence.Row
-}
-
 // Sensitivity is the evidence that a model beats chance on the newest rows by five margins, where chance is how often a
 // label that is independent of the model's predictions would agree with them. It is the assay sensitivity of a
 // comparison with that model (ICH E10, Choice of control group in clinical trials, 2000, section 1.5).

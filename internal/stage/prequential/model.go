@@ -53,10 +53,10 @@ func newScores(n int) Scores {
 func (v *Model) IsFair(r evidence.Row) bool { return r.RunStart >= v.FittedAt }
 
 // Count adds scores to the model's agreement with the labels, and to its evidence that it beats chance.
-func (v *Model) Count(s Scores, rows []window.Row, sampled policy.Sampled) {
+func (v *Model) Count(s Scores, rows []window.Row, described []evidence.Row, labels *evidence.LabelSequence) {
 	for i, right := range s.Right {
-		if v.IsFair(sampled.Rows[i]) {
-			v.Sensitivity.Add(right, sampled.Share(s.Class[i]), sampled.Rows[i])
+		if v.IsFair(described[i]) {
+			v.Sensitivity.Add(right, labels.Share(s.Class[i]), described[i])
 		}
 		v.Agreement.Add(right, rows[i].Label, s.Class[i])
 	}

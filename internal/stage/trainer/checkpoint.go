@@ -35,7 +35,7 @@ type checkpoint struct {
 	LiveFitted int                    `json:"live_fitted"`
 	LiveFrom   window.Position        `json:"live_from,omitzero"`
 	LiveTo     window.Position        `json:"live_to,omitzero"`
-	Sampling   evidence.Sampling      `json:"sampling"`
+	Sampling   evidence.LabelSequence `json:"sampling"`
 	Suspicion  policy.Suspicion       `json:"suspicion"`
 	Judged     int                    `json:"judged"`
 	Candidates []candidateState       `json:"candidates"`
@@ -214,7 +214,7 @@ func (t *Trainer) state() []byte {
 	w := t.data.window
 	start, quota := w.Bounds()
 	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: start, Level: quota,
-		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Sampling: t.sampling,
+		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Sampling: t.labels,
 		Suspicion: t.suspicion, Judged: t.judged, Rules: t.rules,
 		Choice: t.plan.choice, Known: t.plan.known, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.host.Times()
@@ -253,7 +253,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	configured := t.schedule.Config
 	t.schedule = s.Policy
 	t.schedule.Config = configured
-	t.drift, t.sampling, t.suspicion, t.alarms = s.Drift, s.Sampling, s.Suspicion, s.Alarms
+	t.drift, t.labels, t.suspicion, t.alarms = s.Drift, s.Sampling, s.Suspicion, s.Alarms
 	if s.Format < checkpointFormat {
 		t.log.Info("the checkpoint is of an older version; drift detection and the evidence for candidates start over")
 	}
@@ -336,8 +336,11 @@ func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 	}
 	t.setLive(l)
 	t.candidates, t.newest, t.rules = nil, 0, policy.Rules{}
-	choice, known := t.syncWindow(l)
-	t.settle(l.Model.Dim(), choice, known)
+	s, err := readCheckpoint(l.State) // if its format is newer, the model suffices
+	if err == nil && t.standby {
+		t.data.setBounds(s.Start, s.Level)
+	}
+	t.settle(l.Model.Dim(), s.Choice, s.Known)
 	t.fitter.keepLandmarks(ctx, l.Model)
 	t.drift.Reset()
 	t.schedule.Fitted = nil
@@ -363,16 +366,4 @@ func startOver(ctx context.Context, t *Trainer) {
 		}
 		t.fitDue(ctx)
 	}
-}
-
-// syncWindow brings the window of a stage on standby to the state of the process that stored a model, and returns the
-// choice of auto there, and the number of classes that it was made from.
-func (t *Trainer) syncWindow(l *spec.Live) (choice *model.Choice, known int) {
-	s, err := readCheckpoint(l.State) // if its format is newer, the model suffices
-	if err == nil && t.standby && t.data.window != nil {
-		t.data.cut(s.Start)
-		t.data.window.LowerQuota(s.Level)
-		t.data.references.Sync(t.data.window)
-	}
-	return s.Choice, s.Known
 }

@@ -92,7 +92,7 @@ func TestRestoredComparisons(t *testing.T) {
 func TestForgottenModels(t *testing.T) {
 	at := window.Position{Seq: 7}
 	rows := checkpoint{Format: 2, Last: at, Oldest: at, Level: 3, References: 4, Alarms: 5, Known: 6,
-		Policy: policy.Schedule{Learned: 7}, Sampling: evidence.Sampling{Count: 8}}
+		Policy: policy.Schedule{Learned: 7}, Sampling: evidence.LabelSequence{Count: 8}}
 	s := rows
 	s.Rules, s.Candidates, s.Probe = policy.Rules{Live: 1}, []candidateState{{Size: 1}}, &probeState{}
 	s.Live.Last.Rows, s.LiveBeats.Test.Count, s.LiveFitted, s.LiveFrom, s.LiveTo, s.Judged = 1, 2, 3, at, at, 4

@@ -34,7 +34,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	}
 	// One that was requested before it was due, and could not be stored, is not due again.
 	if t.live == nil && !t.config.Training.Gate.NeverFirst &&
-		(t.unstored || t.schedule.FirstDue(w.FirstModelRows(), t.sampling.HasRuns())) {
+		(t.unstored || t.schedule.FirstDue(w.FirstModelRows(), t.labels.HasRuns())) {
 		t.fitFirst(ctx)
 	}
 	if t.live == nil {
@@ -194,7 +194,7 @@ func (t *Trainer) fitCandidate(ctx context.Context, size int) {
 			c.comparison = policy.NewComparison(gate, door)
 		}
 	}
-	next.FittedAt = t.sampling.Count
+	next.FittedAt = t.labels.Count
 	c.Model = next
 	c.rows, c.first, c.last = s.Rows, s.First, s.Last
 	judgeHeldOut(ctx, t, c)

@@ -24,7 +24,7 @@ const (
 // judged against the live model.
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{} // that of the fit before, of the same suffix
-	if c.size != 0 || !t.plan.labelled() || !t.sampling.HasRuns() {
+	if c.size != 0 || !t.plan.labelled() || !t.labels.HasRuns() {
 		return
 	}
 	rows := heldOutRows(t.data, t.liveRows.first)

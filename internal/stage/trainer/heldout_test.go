@@ -40,7 +40,7 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.sampling.Repeats = l.sampling.All // labels come in runs
+	l.labels.Repeats = l.labels.All // labels come in runs
 	rows := heldOutRows(l.data, window.Position{})
 	for i, k := range []struct{ candidate, live *model.Model }{{good, other}, {other, good}, {good, good}, {good, other}} {
 		c.Model, l.live = prequential.New(k.candidate), prequential.New(k.live)
@@ -151,7 +151,7 @@ func TestHeldOutRowsOfTheLiveModel(t *testing.T) {
 	if live() == nil || c == nil {
 		t.Fatalf("live is %v, the candidate %v", live(), c)
 	}
-	l.sampling.Repeats = l.sampling.All // labels come in runs
+	l.labels.Repeats = l.labels.All // labels come in runs
 	all := heldOutRows(l.data, window.Position{})
 	l.liveRows.first = all[len(all)/2].Position
 	judgeHeldOut(t.Context(), l, c)
@@ -170,7 +170,7 @@ func TestStrayLabelsAreNoDrift(t *testing.T) {
 	}
 	for label, values := range map[string]int{"in": 1, "out": 0} {
 		l.drift = evidence.DriftDetector{}
-		l.sampling.Repeats, l.sampling.Last, l.sampling.Run, l.sampling.Others = l.sampling.All, "in", "in", 0
+		l.labels.Repeats, l.labels.Last, l.labels.Run, l.labels.Others = l.labels.All, "in", "in", 0
 		row := window.Row{Position: window.Position{Seq: 1000}, MessageRows: 20, Time: 16e9, Label: label,
 			X: []float64{1, 1}}
 		l.score(t.Context(), []window.Row{row})

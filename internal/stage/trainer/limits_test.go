@@ -68,7 +68,7 @@ func TestDescriptionIsDue(t *testing.T) {
 
 // TestSeenClasses: a label is a class of the stream from ten rows on.
 func TestSeenClasses(t *testing.T) {
-	s := evidence.Sampling{Rows: map[string]float64{"b": 10, "a": 11, "c": 9}}
+	s := evidence.LabelSequence{Rows: map[string]float64{"b": 10, "a": 11, "c": 9}}
 	if got := seenClasses(&s); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("classes %q", got)
 	}

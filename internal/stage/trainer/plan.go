@@ -290,6 +290,15 @@ func (d *dataset) cut(at window.Position) {
 	d.references.Cut(d.window)
 }
 
+// setBounds gives the window the bounds of another one, see [window.Window.Bounds].
+func (d *dataset) setBounds(start window.Position, quota int) {
+	if d.window != nil {
+		d.cut(start)
+		d.window.LowerQuota(quota)
+		d.references.Sync(d.window)
+	}
+}
+
 // countOutliers notes the outliers in a status.
 func (d *dataset) countOutliers(s *spec.Status) {
 	f := d.window.Outliers()

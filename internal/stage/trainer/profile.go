@@ -57,7 +57,7 @@ func (d *description) update(w *window.Window, s profile.Stream, pause func(), l
 }
 
 // seenClasses lists the classes that the scored rows had lately.
-func seenClasses(s *evidence.Sampling) (labels []string) {
+func seenClasses(s *evidence.LabelSequence) (labels []string) {
 	for label, n := range s.Rows {
 		if n >= minSeenRows {
 			labels = append(labels, label)

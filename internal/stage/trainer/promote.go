@@ -101,7 +101,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	before.schedule.Fitted = slices.Clone(before.schedule.Fitted) // the fits below change it in place
 	t.live, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), nil, false
 	t.origin, t.before, t.liveRows = a.origin, a.before, fittedRows{s.First, s.Last}
-	t.live.FittedAt, t.judged = t.sampling.Count, 0
+	t.live.FittedAt, t.judged = t.labels.Count, 0
 	t.heldOut = math.NaN()
 	if c != nil {
 		t.live.Sensitivity, t.live.FittedAt = c.Sensitivity, c.FittedAt

@@ -37,7 +37,7 @@ func TestScoredRows(t *testing.T) {
 					Label: []string{"in", "out"}[i%2], X: []float64{float64(i), float64(i % 5)}}
 				rows, x = append(rows, row), append(x, row.X...)
 			}
-			test, nearest, sampling := c.comparison.Test, c.comparison.Nearest, l.sampling
+			test, nearest, sampling := c.comparison.Test, c.comparison.Nearest, l.labels
 			sampling.Rows = maps.Clone(sampling.Rows)
 			effect, n := l.drift.Blocks.Effect(), float64(l.data.references.Len())
 			u := c.Score(t.Context(), l.data.references, rows, x, true)

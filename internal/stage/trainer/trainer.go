@@ -32,7 +32,7 @@ type Trainer struct {
 	before     *model.Model           // that of the epoch before, while it is undecided whether both are comparable
 	liveRows   fittedRows             // of the live model
 	drift      evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
-	sampling   evidence.Sampling      // of the rows that are scored
+	labels     evidence.LabelSequence // of the rows that are scored
 	suspicion  policy.Suspicion
 	judged     int     // candidates that held-out rows have judged against the live model
 	heldOut    float64 // share of these rows that the live model had right then; NaN: none
@@ -106,22 +106,36 @@ func (t *Trainer) Learn(ctx context.Context, e *Event) {
 	if first, ok := e.first(); t.data.window == nil && (ok || len(e.Unlabelled) > 0) {
 		t.open(len(t.host.Features()), first)
 	}
-	if e.TakeOver {
+	switch {
+	case e.TakeOver:
 		t.takeOver(e.Adopt)
-		return
-	}
-	if e.Adopt != nil {
+	case e.Adopt != nil:
 		t.adopt(ctx, e.Adopt, e.Pinned)
-	}
-	if e.Standby != nil {
+		t.fitBootstrap(ctx, nil)
+	case e.Standby != nil:
 		t.setStandby(ctx, *e.Standby)
-	}
-	if e.Summary != nil {
+		t.fitBootstrap(ctx, nil)
+	case e.Refit:
+		t.fitBootstrap(ctx, nil)
+		if t.data.window == nil || t.standby {
+			break
+		}
+		if t.resume != nil {
+			t.restore(ctx)
+		}
+		t.schedule.Request()
+		t.fitDue(ctx)
+	case e.Summary != nil:
 		t.learnSummary(ctx, e.Summary)
-		describe(t, len(e.Summary.Rows))
-		return
+		updateDescription(t, len(e.Summary.Rows))
+	default:
+		t.learnMessage(ctx, e)
+		updateDescription(t, len(e.Rows))
 	}
-	defer describe(t, len(e.Rows))
+}
+
+// learnMessage handles the rows of a message, or the rows and fixes that a message of labels brings.
+func (t *Trainer) learnMessage(ctx context.Context, e *Event) {
 	t.fitBootstrap(ctx, e.Unlabelled)
 	if t.resume != nil && t.data.isNew(e) {
 		t.restore(ctx) // the window of the checkpoint is full, and without these fixes
@@ -136,16 +150,7 @@ func (t *Trainer) Learn(ctx context.Context, e *Event) {
 		t.learnRows(ctx, part)
 	}
 	t.data.fix(later)
-	if !e.Refit && e.Adopt == nil && e.Standby == nil {
-		t.data.waiting = e.OldestWaiting
-	}
-	if e.Refit && t.data.window != nil && !t.standby {
-		if t.resume != nil {
-			t.restore(ctx)
-		}
-		t.schedule.Request()
-		t.fitDue(ctx)
-	}
+	t.data.waiting = e.OldestWaiting
 }
 
 // isPast reports whether a row was learned before a restart and only fills the window again. Rows of another stream
@@ -175,9 +180,9 @@ func (t *Trainer) learnRows(ctx context.Context, rows []window.Row) {
 	for _, r := range rows {
 		t.newest = max(t.newest, r.Time)
 	}
-	changed := t.score(ctx, rows)
+	drifted := t.score(ctx, rows)
 	t.addRows(rows)
-	t.learned(ctx, changed, rows)
+	t.fitAndPromote(ctx, drifted, rows)
 }
 
 // learnSummary does the same for the summary of a block, whose rows are a sample.
@@ -196,22 +201,23 @@ func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
 		t.restore(ctx)
 	}
 	t.newest = max(t.newest, last.Time)
-	changed := false
+	drifted := false
 	for rows := s.Rows; len(rows) > 0 && ctx.Err() == nil; {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
-		changed = t.score(ctx, part) || changed
+		drifted = t.score(ctx, part) || drifted
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	t.addSummary(s)
-	t.learned(ctx, changed, nil)
+	t.fitAndPromote(ctx, drifted, nil)
 }
 
-// learned does what is due after rows were added; nil: of a summary.
-func (t *Trainer) learned(ctx context.Context, changed bool, rows []window.Row) {
-	if changed && !t.config.Training.IgnoreDrift && t.data.window.Len() > 0 && !followsChange(t) {
+// fitAndPromote does what is due after rows were added, nil for those of a summary: it cuts the window after a drift,
+// promotes the best candidate, and fits.
+func (t *Trainer) fitAndPromote(ctx context.Context, drifted bool, rows []window.Row) {
+	if drifted && !t.config.Training.IgnoreDrift && t.data.window.Len() > 0 && !followsChange(t) {
 		t.cut(ctx, t.drift.Len(), t.config.Labels != nil && t.data.isBackwards(rows))
 	}
 	t.promoteBest(ctx)
@@ -219,11 +225,11 @@ func (t *Trainer) learned(ctx context.Context, changed bool, rows []window.Row) 
 }
 
 // score scores all models on rows that none has seen, and reports whether the drift detector found a change. Before the
-// first model it counts how their classes come.
-func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
+// first model it only follows the sequence of their labels.
+func (t *Trainer) score(ctx context.Context, rows []window.Row) (drifted bool) {
 	labelled, refs := t.plan.labelled(), t.data.references
 	if t.live == nil {
-		sampleOf(t, rows)
+		describeRows(t, rows)
 		return false
 	}
 	if labelled && refs.Len() == 0 {
@@ -235,17 +241,17 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	for i := range rows {
 		t.x = append(t.x, rows[i].X...)
 	}
-	v := t.live.Score(ctx, refs, rows, t.x, labelled)
-	sampled := sampleOf(t, rows)
-	t.live.Count(v, rows, sampled)
-	for i, right := range v.Means {
-		if sampled.Rows[i].IsStray { // between its runs most rows of a class are wrong labels: its recall would seem to fall
+	live := t.live.Score(ctx, refs, rows, t.x, labelled)
+	described := describeRows(t, rows)
+	t.live.Count(live, rows, described, &t.labels)
+	for i, right := range live.Means {
+		if described[i].IsStray { // between its runs most rows of a class are wrong labels: its recall would seem to fall
 			right = math.NaN()
 		}
-		changed = t.drift.Add(rows[i].Label, right) || changed
+		drifted = t.drift.Add(rows[i].Label, right) || drifted
 	}
 	if t.isProbing() {
-		t.schedule.Suffix = t.probe.score(ctx, t.config.Training.Gate, rows, t.x, sampled.Rows)
+		t.schedule.Suffix = t.probe.score(ctx, t.config.Training.Gate, rows, t.x, described)
 	}
 	scores := make([][]float64, len(t.candidates))
 	early := earlyOdds(t)
@@ -253,38 +259,26 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		if c.comparison.EarlyOdds = early; t.rules.IsShownBehind(c.size) || c.Method() != t.live.Method() {
 			c.comparison.EarlyOdds = 0
 		}
-		u := c.Score(ctx, refs, rows, t.x, labelled)
-		c.Count(u, rows, sampled)
-		differences := differencesOf(t, c, u, v)
-		for i, r := range sampled.Rows {
-			if t.live.IsFair(r) && c.IsFair(r) {
-				nearest := r
-				nearest.Effect += referenceEffect(t, c.comparison.Test.Count)
-				if c.comparison.Door == policy.DoorBetter {
-					r = nearest
-				} else {
-					c.comparison.Nearest.AddRow(u.Right[i]-v.Right[i], nearest)
-				}
-				c.comparison.Test.AddRow(differences[i], r)
-			}
-		}
-		scores[k] = fairScores(c.Model, u.Means, sampled.Rows)
+		own := c.Score(ctx, refs, rows, t.x, labelled)
+		c.Count(own, rows, described, &t.labels)
+		compareScores(t, c, own, live, described)
+		scores[k] = fairScores(c.Model, own.Means, described)
 	}
 	if labelled && t.schedule.Nested {
-		scoreRules(t, scores, fairScores(t.live, v.Means, sampled.Rows), sampled.Rows)
+		scoreRules(t, scores, fairScores(t.live, live.Means, described), described)
 	} else {
 		t.rules = policy.Rules{} // of a method before, whose suffixes were fitted from moments
 	}
-	suspect(t, sampled.Rows)
-	return changed
+	suspect(t, described)
+	return drifted
 }
 
-// describe describes the window for the status, if enough rows have arrived.
-func describe(t *Trainer, rows int) {
+// updateDescription describes the window for the status, if enough rows have arrived.
+func updateDescription(t *Trainer, rows int) {
 	if !t.description.isDue(t.data.window, rows) {
 		return
 	}
-	s := profile.Stream{Seen: seenClasses(&t.sampling)}
+	s := profile.Stream{Seen: seenClasses(&t.labels)}
 	if live := t.host.Live(); live != nil && t.plan.labelled() && !live.IsProvisional() {
 		s.Outputs = live.Model.Dim()
 	}

@@ -90,7 +90,7 @@ func TestChangeWhileFollowing(t *testing.T) {
 		if l.rules.Followed = c.followed; !c.beats {
 			l.live.Sensitivity = policy.Sensitivity{}
 		}
-		l.learned(t.Context(), true, nil)
+		l.fitAndPromote(t.Context(), true, nil)
 		if l.alarms != c.alarms || c.alarms == 0 && l.rules.Followed != c.followed {
 			t.Errorf("%+v: %d alarms, and %d is followed", c, l.alarms, l.rules.Followed)
 		}
@@ -291,7 +291,7 @@ func TestHeldOutRowsJudgeOften(t *testing.T) {
 	if live() == nil || c == nil {
 		t.Fatalf("live is %v, the candidate %v", live(), c)
 	}
-	l.sampling.Repeats, l.judged = l.sampling.All, 0 // labels come in runs
+	l.labels.Repeats, l.judged = l.labels.All, 0 // labels come in runs
 	var odds []float64
 	for range 4 {
 		judgeHeldOut(t.Context(), l, c)

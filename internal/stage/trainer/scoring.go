@@ -36,6 +36,24 @@ func differencesOf(t *Trainer, c *candidate, scores, live prequential.Scores) []
 	return all
 }
 
+// compareScores adds the differences between a candidate and the live model on rows to their comparison.
+func compareScores(t *Trainer, c *candidate, own, live prequential.Scores, rows []evidence.Row) {
+	differences := differencesOf(t, c, own, live)
+	for i, r := range rows {
+		if !t.live.IsFair(r) || !c.IsFair(r) {
+			continue
+		}
+		nearest := r
+		nearest.Effect += referenceEffect(t, c.comparison.Test.Count)
+		if c.comparison.Door == policy.DoorBetter {
+			c.comparison.Test.AddRow(differences[i], nearest)
+			continue
+		}
+		c.comparison.Nearest.AddRow(own.Right[i]-live.Right[i], nearest)
+		c.comparison.Test.AddRow(differences[i], r)
+	}
+}
+
 // suspect notes whether any model beats chance, and reports when that changes.
 func suspect(t *Trainer, rows []evidence.Row) {
 	if !t.plan.labelled() {
@@ -54,24 +72,24 @@ func suspect(t *Trainer, rows []evidence.Row) {
 	}
 }
 
-// sampleOf describes rows for the tests of their outcomes. Without labels each is a run.
-func sampleOf(t *Trainer, rows []window.Row) policy.Sampled {
-	s := policy.Sampled{Sampling: &t.sampling, Rows: make([]evidence.Row, len(rows))}
+// describeRows describes rows for the tests of their outcomes. Without labels each is a run.
+func describeRows(t *Trainer, rows []window.Row) []evidence.Row {
+	described := make([]evidence.Row, len(rows))
 	effect := t.drift.Blocks.Effect()
 	for i := range rows {
-		s.Rows[i] = evidence.Row{NewRun: true, RunStart: math.MaxInt}
+		described[i] = evidence.Row{NewRun: true, RunStart: math.MaxInt}
 		if t.plan.labelled() {
-			s.Rows[i] = t.sampling.Add(rows[i].Label)
+			described[i] = t.labels.Add(rows[i].Label)
 		}
-		s.Rows[i].Effect = effect
+		described[i].Effect = effect
 	}
-	return s
+	return described
 }
 
 // effectOfRows is the design effect by which the rows of models count. Labels in runs are a sign of dependence, and
 // then a first estimate that finds none is not relied on.
 func effectOfRows(t *Trainer) float64 {
-	if t.sampling.HasRuns() {
+	if t.labels.HasRuns() {
 		return t.drift.Blocks.SafeEffect()
 	}
 	return t.drift.Blocks.Effect()

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Sampling is how the classes of a stream come: their shares, and runs of rows of one class.
-type Sampling struct {
+// LabelSequence follows the labels of a stream: the shares of the classes, and runs of rows of one class.
+type LabelSequence struct {
 	Rows map[string]float64 `json:"rows,omitempty"` // by class; older rows count less
 	All  float64            `json:"all"`
 	// Count is the number of rows; RunStart is what it was before the first row of the newest run, which is of class Run.
@@ -39,7 +39,7 @@ const (
 )
 
 // Add counts a row of a class.
-func (s *Sampling) Add(class string) Row {
+func (s *LabelSequence) Add(class string) Row {
 	if s.Rows == nil {
 		s.Rows = map[string]float64{}
 	}
@@ -96,12 +96,12 @@ func (s *Sampling) Add(class string) Row {
 const minExcessRepeats = 0.1
 
 // HasRuns reports whether labels come in runs, more than a random order of the rows has.
-func (s *Sampling) HasRuns() bool {
+func (s *LabelSequence) HasRuns() bool {
 	return s.All > 0 && s.Repeats/s.All > s.ByChance+minExcessRepeats*(1-s.ByChance)
 }
 
 // Share is the share of a class.
-func (s *Sampling) Share(class string) float64 {
+func (s *LabelSequence) Share(class string) float64 {
 	if s.All == 0 {
 		return 0
 	}
@@ -110,7 +110,7 @@ func (s *Sampling) Share(class string) float64 {
 
 // setLevel sets the share that each class has in a weighted mean: the same for all, except that of a class that would
 // weigh more than maxWeight times its share of the rows.
-func (s *Sampling) setLevel() {
+func (s *LabelSequence) setLevel() {
 	counts := slices.Sorted(maps.Values(s.Rows))
 	s.ByChance = 0
 	for _, n := range counts {
