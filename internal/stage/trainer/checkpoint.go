@@ -21,50 +21,50 @@ const checkpointFormat = 2
 // checkpoint is the state of a trainer without the rows of its window and the live model. It is taken when all
 // candidates have just been fitted, so that they can be fitted again from the rows.
 type checkpoint struct {
-	Format     int                    `json:"format"`
-	Last       window.Position        `json:"last"`   // of the newest row that was learned
-	Oldest     window.Position        `json:"oldest"` // of the window: reading from its message on brings the rows back
-	Labels     window.Position        `json:"labels"` // the newest label that was read separately
-	Start      window.Position        `json:"start"`
-	Level      int                    `json:"level"`
-	References int                    `json:"references"` // maximum per class
-	Policy     policy.Schedule        `json:"policy"`
-	Drift      evidence.DriftDetector `json:"changes"` // of format 1: "drift", of values without classes
-	Live       policy.Agreement       `json:"live"`
-	LiveBeats  policy.Sensitivity     `json:"live_beats"`
-	LiveFitted int                    `json:"live_fitted"`
-	LiveFrom   window.Position        `json:"live_from,omitzero"`
-	LiveTo     window.Position        `json:"live_to,omitzero"`
-	Sampling   evidence.LabelSequence `json:"sampling"`
-	Suspicion  policy.Suspicion       `json:"suspicion"`
-	Judged     int                    `json:"judged"`
-	Candidates []candidateState       `json:"candidates"`
-	Rules      policy.Rules           `json:"rules,omitzero"`
-	Probe      *probeState            `json:"scouts,omitempty"`
-	Choice     *model.Choice          `json:"choice,omitempty"`
-	Known      int                    `json:"known_classes,omitempty"` // from which auto chose
-	Landmarks  renewal                `json:"landmarks,omitzero"`
-	Alarms     int                    `json:"alarms"`
-	Stamps     EventTime              `json:"stamps"`
-	Answers    EventTime              `json:"answers"`
+	Format          int                    `json:"format"`
+	Last            window.Position        `json:"last"`   // of the newest row that was learned
+	Oldest          window.Position        `json:"oldest"` // of the window, from which a restart reads
+	NewestLabel     window.Position        `json:"labels"` // that was read separately
+	Start           window.Position        `json:"start"`  // of the window, with Quota: see window.Window.Bounds
+	Quota           int                    `json:"level"`
+	References      int                    `json:"references"` // maximum per class
+	Policy          policy.Schedule        `json:"policy"`
+	Drift           evidence.DriftDetector `json:"changes"` // of format 1: "drift", of values without classes
+	LiveAgreement   policy.Agreement       `json:"live"`
+	LiveSensitivity policy.Sensitivity     `json:"live_beats"`
+	LiveFittedAt    int                    `json:"live_fitted"`
+	LiveFirst       window.Position        `json:"live_from,omitzero"`
+	LiveLast        window.Position        `json:"live_to,omitzero"`
+	Labels          evidence.LabelSequence `json:"sampling"`
+	Suspicion       policy.Suspicion       `json:"suspicion"`
+	Judged          int                    `json:"judged"`
+	Candidates      []candidateState       `json:"candidates"`
+	Rules           policy.Rules           `json:"rules,omitzero"`
+	Probe           *probeState            `json:"scouts,omitempty"`
+	Choice          *model.Choice          `json:"choice,omitempty"`
+	ChoiceClasses   int                    `json:"known_classes,omitempty"` // from which auto chose
+	Landmarks       renewal                `json:"landmarks,omitzero"`
+	Alarms          int                    `json:"alarms"`
+	RowTime         EventTime              `json:"stamps"`
+	LabelTime       EventTime              `json:"answers"`
 }
 
 // candidateState is the comparison of one candidate.
 type candidateState struct {
-	Size    int                     `json:"size"`
-	Growing bool                    `json:"growing"`        // it need only be no worse
-	Door    string                  `json:"door,omitempty"` // if it is not the one that Growing implies
-	Test    evidence.SequentialTest `json:"test"`
-	Nearest evidence.SequentialTest `json:"nearest,omitzero"`
-	Agree   policy.Agreement        `json:"agree"`
-	Beats   policy.Sensitivity      `json:"beats"`
-	HeldOut policy.HeldOut          `json:"held_out"`
+	Size           int                     `json:"size"`
+	NonInferiority bool                    `json:"growing"`        // see policy.Comparison.IsNonInferiority
+	Door           string                  `json:"door,omitempty"` // if it is not the one that NonInferiority implies
+	Test           evidence.SequentialTest `json:"test"`
+	Nearest        evidence.SequentialTest `json:"nearest,omitzero"`
+	Agreement      policy.Agreement        `json:"agree"`
+	Sensitivity    policy.Sensitivity      `json:"beats"`
+	HeldOut        policy.HeldOut          `json:"held_out"`
 }
 
 // stateOf returns the state of a candidate.
 func stateOf(c *candidate) candidateState {
-	s := candidateState{Size: c.size, Growing: c.comparison.IsNonInferiority(), Test: c.comparison.Test,
-		Nearest: c.comparison.Nearest, Agree: c.Agreement, Beats: c.Sensitivity, HeldOut: c.comparison.HeldOut}
+	s := candidateState{Size: c.size, NonInferiority: c.comparison.IsNonInferiority(), Test: c.comparison.Test,
+		Nearest: c.comparison.Nearest, Agreement: c.Agreement, Sensitivity: c.Sensitivity, HeldOut: c.comparison.HeldOut}
 	if c.comparison.Door == policy.DoorNewClass {
 		s.Door = c.comparison.Door
 	}
@@ -78,7 +78,7 @@ func (s *candidateState) restore(c *policy.Comparison, g spec.Gate) {
 	switch {
 	case s.Door == policy.DoorNewClass:
 		door = s.Door
-	case s.Growing:
+	case s.NonInferiority:
 		door = policy.DoorMoreRows
 	}
 	was := policy.NewComparison(g, door)
@@ -106,9 +106,9 @@ func (s *checkpoint) bytes() []byte {
 	text := s.marshal()
 	rest := checkpoint{Rules: s.Rules, Probe: s.Probe}
 	if len(text) > maxCheckpoint+len(rest.marshal()) { // very many classes: a restart counts their agreement again
-		s.Live = policy.Agreement{}
+		s.LiveAgreement = policy.Agreement{}
 		for i := range s.Candidates {
-			s.Candidates[i].Agree = policy.Agreement{}
+			s.Candidates[i].Agreement = policy.Agreement{}
 		}
 		text = s.marshal()
 	}
@@ -141,9 +141,9 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 // candidates.
 func (s *checkpoint) forgetModels() {
 	s.Rules = policy.Rules{}
-	s.Candidates, s.Probe, s.Live, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
-	s.LiveBeats, s.LiveFrom, s.LiveTo = policy.Sensitivity{}, window.Position{}, window.Position{}
-	s.Policy.Fitted, s.Judged, s.LiveFitted = nil, 0, 0
+	s.Candidates, s.Probe, s.LiveAgreement, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
+	s.LiveSensitivity, s.LiveFirst, s.LiveLast = policy.Sensitivity{}, window.Position{}, window.Position{}
+	s.Policy.Fitted, s.Judged, s.LiveFittedAt = nil, 0, 0
 }
 
 // ReadFrom returns the first message that must be learned again to restore the window of a checkpoint: the creation
@@ -187,25 +187,25 @@ func (t *Trainer) resumeFrom(r *spec.Live) {
 	if err != nil && len(r.State) > 0 {
 		t.log.Warn("the checkpoint cannot be read; the rows are learned again", "error", err)
 	}
-	t.resume, t.data.resumedRow, t.data.resumedTo = s, s.Last, s.Labels
+	t.resume, t.data.resumedRow, t.data.resumedTo = s, s.Last, s.NewestLabel
 	if r.IsProvisional() {
 		return
 	}
 	t.setLive(r)
-	t.settle(r.Model.Dim(), t.resume.Choice, t.resume.Known)
+	t.keepMethod(r.Model.Dim(), t.resume.Choice, t.resume.ChoiceClasses)
 	t.fitter.resume(r.Model, t.resume.Landmarks)
 }
 
 func (t *Trainer) setLive(l *spec.Live) {
 	t.live, t.liveRows = prequential.New(l.Model), fittedRows{}
-	t.origin, t.before = l.First(), l.Before
+	t.origin, t.previousOrigin = l.First(), l.Before
 	t.judged, t.heldOut = 0, math.NaN() // of another live model
 }
 
 // Times returns the event time of a checkpoint, the zero value if it cannot be read.
 func Times(text []byte) (rows, labels EventTime) {
 	s, _ := readCheckpoint(text)
-	return s.Stamps, s.Answers
+	return s.RowTime, s.LabelTime
 }
 
 // state is a checkpoint of the current state.
@@ -213,18 +213,18 @@ func (t *Trainer) state() []byte {
 	t.data.sift() // as a restart does, which has the rows alone
 	w := t.data.window
 	start, quota := w.Bounds()
-	s := checkpoint{Format: checkpointFormat, Labels: t.data.newestLabel, Start: start, Level: quota,
-		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Sampling: t.labels,
+	s := checkpoint{Format: checkpointFormat, NewestLabel: t.data.newestLabel, Start: start, Quota: quota,
+		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Labels: t.labels,
 		Suspicion: t.suspicion, Judged: t.judged, Rules: t.rules,
-		Choice: t.plan.choice, Known: t.plan.known, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
-	s.Stamps, s.Answers = t.host.Times()
+		Choice: t.plan.choice, ChoiceClasses: t.plan.choiceClasses, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
+	s.RowTime, s.LabelTime = t.host.Times()
 	if w.Len() > 0 {
 		s.Last = w.Back(1)
 		s.Oldest = t.data.readFrom()
 	}
 	if t.live != nil {
-		s.Live, s.LiveBeats, s.LiveFitted = t.live.Agreement, t.live.Sensitivity, t.live.FittedAt
-		s.LiveFrom, s.LiveTo = t.liveRows.first, t.liveRows.last
+		s.LiveAgreement, s.LiveSensitivity, s.LiveFittedAt = t.live.Agreement, t.live.Sensitivity, t.live.FittedAt
+		s.LiveFirst, s.LiveLast = t.liveRows.first, t.liveRows.last
 	}
 	for _, c := range t.candidates {
 		s.Candidates = append(s.Candidates, stateOf(c))
@@ -241,7 +241,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	t.resume = nil
 	// A model that goes live here has a checkpoint without the rows that are learned next.
 	defer func(next window.Position) { t.data.newestLabel = next }(t.data.newestLabel)
-	t.data.newestLabel = s.Labels
+	t.data.newestLabel = s.NewestLabel
 	t.data.references = prequential.NewReferences(s.References)
 	t.data.sift()
 	t.data.referAll()
@@ -253,7 +253,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	configured := t.schedule.Config
 	t.schedule = s.Policy
 	t.schedule.Config = configured
-	t.drift, t.labels, t.suspicion, t.alarms = s.Drift, s.Sampling, s.Suspicion, s.Alarms
+	t.drift, t.labels, t.suspicion, t.alarms = s.Drift, s.Labels, s.Suspicion, s.Alarms
 	if s.Format < checkpointFormat {
 		t.log.Info("the checkpoint is of an older version; drift detection and the evidence for candidates start over")
 	}
@@ -262,8 +262,8 @@ func (t *Trainer) restore(ctx context.Context) {
 		return
 	}
 	if t.live != nil {
-		t.live.Agreement, t.live.Sensitivity, t.live.FittedAt = s.Live, s.LiveBeats, s.LiveFitted
-		t.liveRows = fittedRows{s.LiveFrom, s.LiveTo}
+		t.live.Agreement, t.live.Sensitivity, t.live.FittedAt = s.LiveAgreement, s.LiveSensitivity, s.LiveFittedAt
+		t.liveRows = fittedRows{s.LiveFirst, s.LiveLast}
 	}
 	t.rules = s.Rules.Restored(t.config.Training.Gate)
 	if !t.data.window.Trainable() || t.live == nil {
@@ -277,7 +277,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	for _, c := range s.Candidates {
 		t.fitCandidate(ctx, c.Size)
 		if back := t.candidateOf(c.Size); back != nil {
-			back.Agreement, back.Sensitivity = c.Agree, c.Beats
+			back.Agreement, back.Sensitivity = c.Agreement, c.Sensitivity
 			if s.Format == checkpointFormat {
 				c.restore(&back.comparison, t.config.Training.Gate)
 			}
@@ -325,7 +325,7 @@ func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 	t.host.Promote(l)
 	switch {
 	case isSame && !l.IsProvisional(): // the trainer has decided whether its epoch is comparable with those before
-		t.origin, t.before = l.First(), l.Before
+		t.origin, t.previousOrigin = l.First(), l.Before
 		return
 	case l.WasReset && t.resume == nil:
 		startOver(ctx, t)
@@ -338,9 +338,9 @@ func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 	t.candidates, t.newest, t.rules = nil, 0, policy.Rules{}
 	s, err := readCheckpoint(l.State) // if its format is newer, the model suffices
 	if err == nil && t.standby {
-		t.data.setBounds(s.Start, s.Level)
+		t.data.setBounds(s.Start, s.Quota)
 	}
-	t.settle(l.Model.Dim(), s.Choice, s.Known)
+	t.keepMethod(l.Model.Dim(), s.Choice, s.ChoiceClasses)
 	t.fitter.keepLandmarks(ctx, l.Model)
 	t.drift.Reset()
 	t.schedule.Fitted = nil

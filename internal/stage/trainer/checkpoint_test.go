@@ -75,7 +75,8 @@ func TestRestoredComparisons(t *testing.T) {
 			was := &candidate{Model: &prequential.Model{}, size: 250, comparison: policy.NewComparison(gate, door)}
 			was.comparison.Test.Count, was.comparison.HeldOut.Rows, was.comparison.Nearest.Count = 5, 6, c.nearest
 			s := stateOf(was)
-			if s.Size != 250 || s.Growing != (door != policy.DoorBetter) || (s.Door != "") != (door == policy.DoorNewClass) {
+			if s.Size != 250 || s.NonInferiority != (door != policy.DoorBetter) ||
+				(s.Door != "") != (door == policy.DoorNewClass) {
 				t.Errorf("the state of a candidate by door %s is %+v", door, s)
 			}
 			now := policy.NewComparison(c.gate, policy.DoorBetter)
@@ -91,11 +92,12 @@ func TestRestoredComparisons(t *testing.T) {
 // TestForgottenModels: a checkpoint whose model is not the live one restores the state of its rows alone.
 func TestForgottenModels(t *testing.T) {
 	at := window.Position{Seq: 7}
-	rows := checkpoint{Format: 2, Last: at, Oldest: at, Level: 3, References: 4, Alarms: 5, Known: 6,
-		Policy: policy.Schedule{Learned: 7}, Sampling: evidence.LabelSequence{Count: 8}}
+	rows := checkpoint{Format: 2, Last: at, Oldest: at, Quota: 3, References: 4, Alarms: 5, ChoiceClasses: 6,
+		Policy: policy.Schedule{Learned: 7}, Labels: evidence.LabelSequence{Count: 8}}
 	s := rows
 	s.Rules, s.Candidates, s.Probe = policy.Rules{Live: 1}, []candidateState{{Size: 1}}, &probeState{}
-	s.Live.Last.Rows, s.LiveBeats.Test.Count, s.LiveFitted, s.LiveFrom, s.LiveTo, s.Judged = 1, 2, 3, at, at, 4
+	s.LiveAgreement.Last.Rows, s.LiveSensitivity.Test.Count, s.LiveFittedAt = 1, 2, 3
+	s.LiveFirst, s.LiveLast, s.Judged = at, at, 4
 	s.Policy.Fitted = []policy.SuffixFit{{Size: 1}}
 	s.Drift.Add("a", 1)
 	if s.forgetModels(); !reflect.DeepEqual(s, rows) {

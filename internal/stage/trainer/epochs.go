@@ -110,16 +110,16 @@ func newestFair(w *window.Window, fitted fittedRows, until window.Position, n in
 
 // placement is a model in the coordinates of an epoch.
 type placement struct {
-	model      *model.Model
-	epoch      int
-	origin     *model.Model      // the first model of the epoch, and of those that are recorded as one with it
-	sameAs     int               // see spec.Live
-	undecided  int               // see spec.Live
-	before     *model.Model      // see spec.Live
-	conversion *model.Conversion // from the outputs of the epoch before, if the model begins one; nil: none
+	model          *model.Model
+	epoch          int
+	origin         *model.Model      // the first model of the epoch, and of those that are recorded as one with it
+	sameAs         int               // see spec.Live
+	undecided      int               // see spec.Live
+	previousOrigin *model.Model      // see spec.Live
+	conversion     *model.Conversion // from the outputs of the epoch before, if the model begins one; nil: none
 }
 
-// begins returns the placement of the first model of an epoch that no comparison precedes.
-func begins(m *model.Model, epoch int) *placement {
+// beginEpoch returns the placement of the first model of an epoch that no comparison precedes.
+func beginEpoch(m *model.Model, epoch int) *placement {
 	return &placement{model: m, epoch: epoch, origin: m}
 }

@@ -107,7 +107,7 @@ func (t *Trainer) fitFirst(ctx context.Context) {
 	s, m, err := t.fitter.fit(ctx, 0)
 	t.schedule.RecordFits([]int{0}, t.data.window.Len())
 	if err == nil {
-		t.settle(m.Dim(), m.Report().Choice, len(s.Classes))
+		t.keepMethod(m.Dim(), m.Report().Choice, len(s.Classes))
 		t.schedule.RecordChoice(t.data.window.Len())
 		o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Door: policy.DoorFirst,
 			Reason: fmt.Sprintf("the first model, of %d rows", s.Rows)}
@@ -117,9 +117,9 @@ func (t *Trainer) fitFirst(ctx context.Context) {
 	t.reportFailure(ctx, err, t.data.window.Len())
 }
 
-// settle keeps the number of outputs and the method of a model.
-func (t *Trainer) settle(width int, choice *model.Choice, classes int) {
-	t.plan.settle(width, choice, classes)
+// keepMethod keeps the number of outputs and the method of a model.
+func (t *Trainer) keepMethod(width int, choice *model.Choice, classes int) {
+	t.plan.keepMethod(width, choice, classes)
 	t.schedule.Nested = t.plan.byMoments()
 }
 
@@ -147,7 +147,7 @@ func (t *Trainer) chooseMethod(ctx context.Context) {
 		return
 	}
 	t.log.Info("auto chose another method for candidates", "before", method, "now", choice.Method, "rows", s.Rows)
-	t.settle(t.plan.width, choice, len(s.Classes))
+	t.keepMethod(t.plan.width, choice, len(s.Classes))
 	t.candidates, t.schedule.Fitted = nil, nil
 }
 
@@ -253,7 +253,7 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: t.bootstrapRows, Door: policy.DoorBootstrap,
 		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", t.bootstrapRows)}
 	t.origin = t.bootstrap
-	placed := begins(t.bootstrap, t.config.Epochs+1)
+	placed := beginEpoch(t.bootstrap, t.config.Epochs+1)
 	if err := t.publish(ctx, placed, &window.Suffix{Rows: t.bootstrapRows}, &o, true); err != nil {
 		t.reportFailure(ctx, err, t.bootstrapRows)
 		return

@@ -342,10 +342,11 @@ func TestFailuresAreReported(t *testing.T) {
 func TestCheckpointIsBounded(t *testing.T) {
 	left := 0
 	for classes := 500; classes <= 4000; classes += 500 {
-		s := checkpoint{Format: 2, Live: policy.Agreement{Last: policy.Confusion{Rows: 9, True: map[string]float64{}}},
-			Candidates: []candidateState{{Agree: policy.Agreement{Last: policy.Confusion{Rows: 9}}}}}
+		s := checkpoint{Format: 2,
+			LiveAgreement: policy.Agreement{Last: policy.Confusion{Rows: 9, True: map[string]float64{}}},
+			Candidates:    []candidateState{{Agreement: policy.Agreement{Last: policy.Confusion{Rows: 9}}}}}
 		for i := range classes {
-			s.Live.Last.True[fmt.Sprint("class ", i)] = 1
+			s.LiveAgreement.Last.True[fmt.Sprint("class ", i)] = 1
 		}
 		rest := checkpoint{}
 		room := 40<<10 + len(rest.marshal()) - len(s.marshal())
@@ -353,9 +354,9 @@ func TestCheckpointIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		isKept := back.Live.Last.Rows == 9 && back.Candidates[0].Agree.Last.Rows == 9
-		if isGone := back.Live.Last.Rows == 0 && back.Candidates[0].Agree.Last.Rows == 0; isKept != (room >= 0) ||
-			isGone == isKept {
+		live, candidate := back.LiveAgreement.Last.Rows, back.Candidates[0].Agreement.Last.Rows
+		isKept := live == 9 && candidate == 9
+		if isGone := live == 0 && candidate == 0; isKept != (room >= 0) || isGone == isKept {
 			t.Errorf("%d classes, %d bytes of room: kept %v", classes, room, isKept)
 		}
 		if !isKept {
@@ -459,7 +460,7 @@ func TestSettingsOfASuffix(t *testing.T) {
 		"chosen views":        {fit.Config{Method: "auto"}, 4, 3, chosen, "sle-ovr", 3, 4, 0, 4},
 	} {
 		p := newPlan(configOf(c.configured))
-		if p.width, p.known, p.choice = c.width, c.known, c.choice; c.method != "" {
+		if p.width, p.choiceClasses, p.choice = c.width, c.known, c.choice; c.method != "" {
 			p.settings.Method = c.method
 		}
 		got := p.settingsFor(&window.Suffix{Classes: make([]string, c.classes)}, 100)

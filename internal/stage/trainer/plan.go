@@ -18,12 +18,12 @@ import (
 // plan is how models are fitted: the method and its settings, as configured or as auto chose them, within the memory
 // bound.
 type plan struct {
-	config   *spec.Config
-	method   fit.Method
-	settings fit.Config    // with the number of outputs, and the method that auto chose
-	width    int           // outputs of the live model, on which readers rely; 0 before the first
-	known    int           // classes from which auto chose; 0: not known
-	choice   *model.Choice // of auto
+	config        *spec.Config
+	method        fit.Method
+	settings      fit.Config    // with the number of outputs, and the method that auto chose
+	width         int           // outputs of the live model, on which readers rely; 0 before the first
+	choiceClasses int           // classes from which auto chose; 0: not known
+	choice        *model.Choice // of auto
 	// maxRows is the maximum number of rows of a fit if matrices of features x features exceed the memory limit; 0: no
 	// limit. limit is a sentence about it.
 	maxRows int
@@ -70,10 +70,10 @@ func (p *plan) columns(features int) int {
 	return features
 }
 
-// settle keeps the number of outputs, on which readers rely, and the method that auto chose from a number of classes.
-func (p *plan) settle(width int, choice *model.Choice, classes int) {
+// keepMethod keeps the number of outputs, on which readers rely, and the method that auto chose from so many classes.
+func (p *plan) keepMethod(width int, choice *model.Choice, classes int) {
 	if choice != nil && choice.Rule == "cv" {
-		p.choice, p.known = choice, classes
+		p.choice, p.choiceClasses = choice, classes
 		p.settings = p.config.Fit.WithChoice(choice)
 	}
 	p.width = width

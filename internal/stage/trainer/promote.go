@@ -88,7 +88,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	begin time.Time) error {
 	o.Rows = s.Rows
 	live := t.host.Live()
-	a := begins(m, t.config.Epochs+1)
+	a := beginEpoch(m, t.config.Epochs+1)
 	if live != nil {
 		settleEpoch(ctx, t, window.Position{})
 		live = t.host.Live()
@@ -97,10 +97,10 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
 		}
 	}
-	before, marks := *t, t.fitter.landmarks
-	before.schedule.Fitted = slices.Clone(before.schedule.Fitted) // the fits below change it in place
+	saved, savedLandmarks := *t, t.fitter.landmarks
+	saved.schedule.Fitted = slices.Clone(saved.schedule.Fitted) // the fits below change it in place
 	t.live, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), nil, false
-	t.origin, t.before, t.liveRows = a.origin, a.before, fittedRows{s.First, s.Last}
+	t.origin, t.previousOrigin, t.liveRows = a.origin, a.previousOrigin, fittedRows{s.First, s.Last}
 	t.live.FittedAt, t.judged = t.labels.Count, 0
 	t.heldOut = math.NaN()
 	if c != nil {
@@ -108,7 +108,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	}
 	switch {
 	case o.Door == policy.DoorFollowing: // the models of a rule are one series
-	case c != nil && continuesSeries(&before, t.live):
+	case c != nil && continuesSeries(&saved, t.live):
 		t.drift.Replace()
 	default:
 		t.drift.Reset()
@@ -116,7 +116,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	t.schedule.RecordCheckpoint()
 	if c != nil && t.schedule.Nested {
 		t.fitAll(ctx, c)
-		carryOver(t, before.candidates, c)
+		carryOver(t, saved.candidates, c)
 	} else {
 		t.rules = policy.Rules{}
 	}
@@ -128,7 +128,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 		err = t.publish(ctx, a, s, &o, false)
 	}
 	if err != nil {
-		*t, t.fitter.landmarks = before, marks
+		*t, t.fitter.landmarks = saved, savedLandmarks
 		return err
 	}
 	o.Duration = t.config.Clock().Sub(begin)
@@ -142,12 +142,12 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 // decides at the same rows. An epoch that is undecided at a change stays separate.
 func settleEpoch(ctx context.Context, t *Trainer, change window.Position) {
 	live := t.host.Live()
-	if t.before == nil || t.live == nil || t.pinned || t.standby {
+	if t.previousOrigin == nil || t.live == nil || t.pinned || t.standby {
 		return
 	}
-	found, loss, err := compareModels(ctx, t.data.window, t.before, t.live.Model, t.liveRows, change)
+	found, loss, err := compareModels(ctx, t.data.window, t.previousOrigin, t.live.Model, t.liveRows, change)
 	if err == nil && found == comparable && t.origin.Digest() != t.live.Digest() {
-		found, loss, err = compareModels(ctx, t.data.window, t.before, t.origin, t.liveRows, change)
+		found, loss, err = compareModels(ctx, t.data.window, t.previousOrigin, t.origin, t.liveRows, change)
 	}
 	if change != (window.Position{}) && found == undecided {
 		found = different
@@ -160,7 +160,7 @@ func settleEpoch(ctx context.Context, t *Trainer, change window.Position) {
 	if found == comparable {
 		note := live.Model.Note()
 		note.SameAs = uint64(live.Undecided)
-		next.SameAs, next.Origin, next.Model = live.Undecided, t.before, live.Model.WithNote(note)
+		next.SameAs, next.Origin, next.Model = live.Undecided, t.previousOrigin, live.Model.WithNote(note)
 	}
 	if t.config.SettleEpoch != nil {
 		if err := t.config.SettleEpoch(ctx, &next); err != nil {
@@ -169,7 +169,7 @@ func settleEpoch(ctx context.Context, t *Trainer, change window.Position) {
 			return
 		}
 	}
-	t.before = nil
+	t.previousOrigin = nil
 	if found == comparable {
 		t.origin = next.Origin
 	}
@@ -183,7 +183,7 @@ func align(ctx context.Context, t *Trainer, m *model.Model, s *window.Suffix, li
 	o *spec.Outcome) (*placement, error) {
 	next := max(live.Epoch, live.Epochs) + 1
 	if live.IsProvisional() {
-		return begins(m, next), nil
+		return beginEpoch(m, next), nil
 	}
 	x, labels := t.data.newest(alignedRows)
 	anchors := model.DenseRows(x, len(labels), m.M())
@@ -195,7 +195,7 @@ func align(ctx context.Context, t *Trainer, m *model.Model, s *window.Suffix, li
 		return nil, err
 	} else if !exact {
 		o.Reason += "; a new epoch: the coordinates of the old one would exceed the precision of float32"
-		return begins(m, next), nil
+		return beginEpoch(m, next), nil
 	}
 	o.Displacement = a.Residual
 	found := different
@@ -221,11 +221,11 @@ func align(ctx context.Context, t *Trainer, m *model.Model, s *window.Suffix, li
 	}
 	if found == comparable {
 		return &placement{model: aligned, epoch: live.Epoch, origin: t.origin, sameAs: live.SameAs,
-			undecided: live.Undecided, before: t.before}, nil
+			undecided: live.Undecided, previousOrigin: t.previousOrigin}, nil
 	}
-	p := begins(aligned, next)
+	p := beginEpoch(aligned, next)
 	if found == undecided {
-		p.undecided, p.before = cmp.Or(live.SameAs, live.Epoch), t.origin
+		p.undecided, p.previousOrigin = cmp.Or(live.SameAs, live.Epoch), t.origin
 	}
 	if p.conversion, err = model.FitConversion(ctx, t.origin, aligned, anchors); err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o
 	note.Source["first"] = strconv.FormatUint(from.Seq, 10)
 	note.Source["last"] = strconv.FormatUint(s.Last.Seq, 10)
 	live := &spec.Live{Version: m.Digest()[:16], Epoch: epoch, Seen: s.Last.Seq, Bootstrap: bootstrap, Origin: t.origin,
-		SameAs: a.sameAs, Undecided: a.undecided, Before: a.before}
+		SameAs: a.sameAs, Undecided: a.undecided, Before: a.previousOrigin}
 	if !math.IsNaN(o.Candidate) {
 		live.Score = o.Candidate
 	}

@@ -78,7 +78,7 @@ func TestPublishedModelsSayWhereTheyAreFrom(t *testing.T) {
 	last := window.Position{Created: created.UnixNano(), Seq: 25}
 	s := &window.Suffix{First: window.Position{Created: created.UnixNano(), Seq: 13}, Last: last, Rows: 240}
 	o := &spec.Outcome{Candidate: 0.75, Previous: math.NaN(), Door: "better"}
-	if err := l.publish(t.Context(), begins(first.Model, 3), s, o, false); err != nil {
+	if err := l.publish(t.Context(), beginEpoch(first.Model, 3), s, o, false); err != nil {
 		t.Fatal(err)
 	}
 	if released.Parent != "before" || !released.AfterReset || released.First != 13 || released.Last != 25 ||
@@ -97,7 +97,7 @@ func TestPublishedModelsSayWhereTheyAreFrom(t *testing.T) {
 		t.Error("the configuration has changed")
 	}
 	s.Last.Created++ // the stream was created again
-	if err := l.publish(t.Context(), begins(first.Model, 9), s, o, false); err != nil ||
+	if err := l.publish(t.Context(), beginEpoch(first.Model, 9), s, o, false); err != nil ||
 		o.Live.Model.Note().Source["first"] != "0" || o.Live.Epochs != 9 {
 		t.Errorf("%v: %+v, note %+v", err, o.Live, o.Live.Model.Note())
 	}
@@ -106,14 +106,14 @@ func TestPublishedModelsSayWhereTheyAreFrom(t *testing.T) {
 		created      int64
 	}{{"once", "once", 0}, {"", "", 1}} {
 		c.Source["created"], s.Last.Created = k.source, k.created
-		if err := l.publish(t.Context(), begins(first.Model, 9), s, o, false); err != nil ||
+		if err := l.publish(t.Context(), beginEpoch(first.Model, 9), s, o, false); err != nil ||
 			o.Live.Model.Note().Source["created"] != k.want {
 			t.Errorf("%v: the note of a stream of %q, rows of %d: %+v", err, k.source, k.created, o.Live.Model.Note())
 		}
 	}
 	refused = errors.New("full")
 	was := o.Live
-	if err := l.publish(t.Context(), begins(first.Model, 9), s, o, false); err == nil || o.Live != was {
+	if err := l.publish(t.Context(), beginEpoch(first.Model, 9), s, o, false); err == nil || o.Live != was {
 		t.Errorf("%v, live %+v", err, o.Live)
 	}
 }

@@ -27,18 +27,18 @@ type Trainer struct {
 	probe    *windowProbe // nil if the method needs none, or it would cost too much
 	schedule policy.Schedule
 
-	live       *prequential.Model     // nil before the first model that is no bootstrap model
-	origin     *model.Model           // the first model of the epoch, and of those recorded as one with it
-	before     *model.Model           // that of the epoch before, while it is undecided whether both are comparable
-	liveRows   fittedRows             // of the live model
-	drift      evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
-	labels     evidence.LabelSequence // of the rows that are scored
-	suspicion  policy.Suspicion
-	judged     int     // candidates that held-out rows have judged against the live model
-	heldOut    float64 // share of these rows that the live model had right then; NaN: none
-	candidates []*candidate
-	rules      policy.Rules // of the suffixes that candidates are fitted on
-	unlabelled []float64    // features of the first rows, labelled or not, for the bootstrap model
+	live           *prequential.Model     // nil before the first model that is no bootstrap model
+	origin         *model.Model           // the first model of the epoch, and of those recorded as one with it
+	previousOrigin *model.Model           // origin of the epoch before, while it is undecided whether both are comparable
+	liveRows       fittedRows             // of the live model
+	drift          evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
+	labels         evidence.LabelSequence // of the rows that are scored
+	suspicion      policy.Suspicion
+	judged         int     // candidates that held-out rows have judged against the live model
+	heldOut        float64 // share of these rows that the live model had right then; NaN: none
+	candidates     []*candidate
+	rules          policy.Rules // of the suffixes that candidates are fitted on
+	unlabelled     []float64    // features of the first rows, labelled or not, for the bootstrap model
 
 	bootstrap     *model.Model // fitted from unlabelled, and not stored yet; nil: none
 	bootstrapRows int
@@ -97,7 +97,7 @@ func (t *Trainer) open(features int, first window.Position) {
 		if first == (window.Position{}) || first.Created >= t.resume.Start.Created {
 			t.data.window.Cut(t.resume.Start)
 		}
-		t.data.window.LowerQuota(t.resume.Level)
+		t.data.window.LowerQuota(t.resume.Quota)
 	}
 }
 

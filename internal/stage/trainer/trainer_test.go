@@ -210,7 +210,7 @@ func TestModelOfARestore(t *testing.T) {
 	var labels []window.Position // in the checkpoints of models
 	c.Store = func(_ context.Context, r *spec.Release) (string, error) {
 		s, err := readCheckpoint(r.State)
-		labels = append(labels, s.Labels)
+		labels = append(labels, s.NewestLabel)
 		return "after the reset", err
 	}
 	next, _ := newTrainer([]string{"x", "y"}, c)
@@ -355,11 +355,11 @@ func TestCheckpointOfManySuffixes(t *testing.T) {
 			[]evidence.Row{{NewRun: n%9 == 0, Weight: 1 / 3., Effect: 1.1}})
 	}
 	s := checkpoint{Format: 2, Rules: rules, Probe: &probeState{Sizes: sizes, Rules: rules},
-		Live: policy.Agreement{Last: policy.Confusion{Rows: 40, Right: 30}}}
+		LiveAgreement: policy.Agreement{Last: policy.Confusion{Rows: 40, Right: 30}}}
 	text := s.bytes()
 	back, err := readCheckpoint(text)
-	if err != nil || back.Live.Last.Rows != 40 {
-		t.Errorf("%d suffixes: the agreement of the live model is %+v (%v)", len(sizes), back.Live.Last, err)
+	if err != nil || back.LiveAgreement.Last.Rows != 40 {
+		t.Errorf("%d suffixes: the agreement of the live model is %+v (%v)", len(sizes), back.LiveAgreement.Last, err)
 	}
 	if len(text) > 400<<10 {
 		t.Errorf("%d suffixes: a checkpoint of %d bytes", len(sizes), len(text))

@@ -40,7 +40,7 @@ func (p *plan) settingsFor(s *window.Suffix, features int) fit.Config {
 		c.Dim, c.Outputs = p.width, 0
 	} else if p.choice != nil {
 		c.Dim = min(p.choice.Dim, p.width)
-		if p.known > 0 && len(s.Classes) > p.known {
+		if p.choiceClasses > 0 && len(s.Classes) > p.choiceClasses {
 			c.Dim = min(max(c.Dim, directions), p.width)
 		}
 	} else if p.width == 0 {
