@@ -66,10 +66,8 @@ func (s *engineRun) newPipeline(c Pipeline) *pipeline {
 	p := &pipeline{Scope: shared, relay: relay.New(shared, &s.activity, s.drain), configured: c,
 		generation: &s.generation}
 	p.reopening, p.reopen = context.WithCancel(context.Background())
-	p.replica = replica.New(shared, replica.Hooks{HasAnswered: p.hasAnswered, Reopen: p.reopen, TurnChanged: func() {
-		p.observer.Now()
-		p.training.TurnChanged()
-	}})
+	p.replica = replica.New(shared, replica.Hooks{HasAnswered: p.hasAnswered, Reopen: p.reopen,
+		ElectionChanged: p.electionChanged})
 	p.training = training.New(shared, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
 		SendLabelLetter: p.relay.SendLabelDeadLetter, IsHolding: p.relay.IsWaitingForModel})
 	p.blocks = blocks.New(shared, p.replica, p.training)
@@ -80,6 +78,12 @@ func (s *engineRun) newPipeline(c Pipeline) *pipeline {
 	p.operations = operations.New(operations.Pipeline{Scope: shared, Relay: p.relay, Replica: p.replica, Status: p.status,
 		Progress: p.progress, History: s.histories[c.Name], Service: p.serviceID})
 	return p
+}
+
+// electionChanged informs the parts that depend on which replica is the trainer.
+func (p *pipeline) electionChanged() {
+	p.observer.Now()
+	p.training.ElectionChanged()
 }
 
 // configureStage completes the configuration of the stage with what the pipeline gives it.

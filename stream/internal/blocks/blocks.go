@@ -108,10 +108,10 @@ func (b *Blocks) Run(ctx context.Context) {
 	switch {
 	case !b.training.Learns():
 	case b.LearnsFromEdges():
-		b.training.RunInTurn(ctx, newHubLearner(b))
+		b.training.RunReader(ctx, newHubLearner(b))
 	default:
 		b.countMessages(ctx, b.training.Run)
-		b.training.RunInTurn(ctx, newLearner(b))
+		b.training.RunReader(ctx, newLearner(b))
 	}
 }
 

@@ -24,7 +24,7 @@ type sharedSession struct {
 	ttl    time.Duration
 	began  time.Time
 	read   *natsx.Cache[sessionReading]
-	turn   chan struct{} // has a value while one of the leases sends requests about the session for all
+	lock   chan struct{} // held by the lease that sends requests about the session for all
 	// others are sessions that were there when this one began, and of which it is not known whether they are renewed.
 	others map[string]observation
 
@@ -72,7 +72,7 @@ func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
 	if s == nil {
 		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl, began: time.Now(),
 			read: natsx.NewCache[sessionReading](ttl / 12),
-			turn: make(chan struct{}, 1)}
+			lock: make(chan struct{}, 1)}
 		s.current.Store(&currentSession{})
 		b.sessions[ttl] = s
 	}
@@ -94,8 +94,8 @@ func (s *sharedSession) session() (*Session, Tenure) {
 // keep renews the session if that is due, or acquires one.
 func (s *sharedSession) keep(ctx context.Context) error {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -191,8 +191,8 @@ func (b *Bucket) firstFree(ctx context.Context, prefix string, o Options) (*Leas
 func (s *sharedSession) leave(ctx context.Context) {
 	s.users.Add(-1)
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
 	case <-ctx.Done():
 		return // it expires
 	}

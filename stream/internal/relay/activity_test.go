@@ -23,23 +23,23 @@ func TestActivityAfterAClockWasSetBack(t *testing.T) {
 }
 
 // TestTrainersShareIdleCores: trainers that want to work use the idle cores together, never more, and in turns. One
-// that stops asking leaves its part to the others a turn later.
+// that stops asking leaves its part to the others a time slice later.
 func TestTrainersShareIdleCores(t *testing.T) {
-	const step, turns = turn / 20, 120
+	const step, slices = timeSlice / 20, 120
 	for _, c := range []struct {
 		trainers int
 		cores    float64
 	}{{1, 0.35}, {1, 1}, {2, 1}, {3, 0.6}, {10, 1.4}, {10, 3}} {
 		var a Activity
-		worked := make([]float64, c.trainers) // in turns
-		for now := time.Duration(0); now < turns*turn; now += step {
+		worked := make([]float64, c.trainers) // in time slices
+		for now := time.Duration(0); now < slices*timeSlice; now += step {
 			working := 0.0
 			for i := range c.trainers {
-				if now >= turns/2*turn && i > 0 && i%2 == 0 {
+				if now >= slices/2*timeSlice && i > 0 && i%2 == 0 {
 					continue // it has nothing more to learn
 				}
-				if mayWork(a.rank(i+1, int64(now/turn)), int64(now), c.cores) {
-					worked[i] += float64(step) / float64(turn)
+				if mayWork(a.rank(i+1, int64(now/timeSlice)), int64(now), c.cores) {
+					worked[i] += float64(step) / float64(timeSlice)
 					working++
 				}
 			}
@@ -50,12 +50,12 @@ func TestTrainersShareIdleCores(t *testing.T) {
 		sum := 0.0
 		for i, w := range worked {
 			sum += w
-			if least := c.cores / float64(c.trainers) * turns; !(w >= 0.9*least || i > 0 && i%2 == 0 && w >= 0.45*least) {
-				t.Errorf("%v: trainer %d works in %v of %d turns", c, i, w, turns)
+			if least := c.cores / float64(c.trainers) * slices; !(w >= 0.9*least || i > 0 && i%2 == 0 && w >= 0.45*least) {
+				t.Errorf("%v: trainer %d works in %v of %d time slices", c, i, w, slices)
 			}
 		}
-		if want := min(c.cores, float64(c.trainers)) * turns; !(math.Abs(sum-want) <= 0.05*want) {
-			t.Errorf("%v: trainers work for %v turns, want %v", c, sum, want)
+		if want := min(c.cores, float64(c.trainers)) * slices; !(math.Abs(sum-want) <= 0.05*want) {
+			t.Errorf("%v: trainers work for %v time slices, want %v", c, sum, want)
 		}
 	}
 }

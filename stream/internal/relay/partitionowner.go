@@ -79,10 +79,10 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 	var silent time.Time       // since when the server has not answered about the consumer
 	isAnswered := true
 	for attempt := 0; ctx.Err() == nil; {
-		turn, stop := context.WithCancel(ctx)
+		pulling, stop := context.WithCancel(ctx)
 		s := &source{durable: q.ConsumerName(o.ConsumerName()), filter: q.Filter(o.Subject),
 			ownership: &ownership{lease: l, tenure: tenure, stop: stop, removed: make(chan struct{}, 1)}}
-		err := o.pull(turn, q, s)
+		err := o.pull(pulling, q, s)
 		stop()
 		if s.current.Holder != "" {
 			end = s.current
@@ -172,7 +172,7 @@ func (o *partitionOwner) endCleanly(q needs.Partition, end bookmark) {
 
 // pull pulls the messages of a partition in order, until ctx is done or a message is missing.
 func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source) error {
-	if err := o.awaitTurn(ctx, q); err != nil {
+	if err := o.awaitEarlier(ctx, q); err != nil {
 		return err
 	}
 	c, created, err := o.bindConsumer(ctx, q, s)

@@ -36,15 +36,15 @@ type partitions struct {
 	earlier []needs.Partition // of earlier partition counts, whose consumers still exist
 	owned   atomic.Int64      // partitions that this process owns
 
-	// Of the partitions of this process that wait for earlier messages one asks the server at a time: those of the
-	// present number take turns in the first channel, those of earlier numbers in the second.
-	turns    [2]chan struct{}
+	// asking has a lock for the partitions of the present number, and one for those of earlier numbers: of those that wait
+	// for earlier messages one asks the server at a time.
+	asking   [2]chan struct{}
 	answered sync.Map // earlier partitions whose messages are all answered
 	waitLog  ratelog.Limiter
 }
 
 func newPartitions(p *hotPath) *partitions {
-	return &partitions{hotPath: p, turns: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+	return &partitions{hotPath: p, asking: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
 }
 
 // memberName is the name of this process among the replicas: a token of a key.
@@ -72,22 +72,22 @@ func (p *partitions) maxInFlight() int64 {
 	return max(p.InFlight-all, p.InFlight/2)
 }
 
-// turnWait is the first interval at which a partition asks whether earlier messages are answered.
-const turnWait = 250 * time.Millisecond
+// minEarlierPoll is the first interval at which a partition asks whether earlier messages are answered.
+const minEarlierPoll = 250 * time.Millisecond
 
-// awaitTurn waits until the messages that were stored before the stream had this number of partitions are answered. Of
-// the partitions of this process one asks, for one consumer at a time, at growing intervals.
-func (p *partitions) awaitTurn(ctx context.Context, q needs.Partition) error {
+// awaitEarlier waits until the messages that were stored before the stream had this number of partitions are answered.
+// Of the partitions of this process one asks, for one consumer at a time, at growing intervals.
+func (p *partitions) awaitEarlier(ctx context.Context, q needs.Partition) error {
 	if q.Of == 0 {
 		return nil
 	}
-	turn := p.turns[0]
+	asking := p.asking[0]
 	if q.Of != p.Partitions { // those of the present number wait for it
-		turn = p.turns[1]
+		asking = p.asking[1]
 	}
 	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
+	case asking <- struct{}{}:
+		defer func() { <-asking }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -95,7 +95,7 @@ func (p *partitions) awaitTurn(ctx context.Context, q needs.Partition) error {
 	if q.Of == p.Partitions {
 		before = append(before, p.earlier...)
 	}
-	for wait := turnWait; len(before) > 0; {
+	for wait := minEarlierPoll; len(before) > 0; {
 		if _, ok := p.answered.Load(before[0]); ok {
 			before = before[1:]
 			continue
@@ -115,7 +115,7 @@ func (p *partitions) awaitTurn(ctx context.Context, q needs.Partition) error {
 		if !natsx.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
-		wait = min(2*wait, 8*turnWait)
+		wait = min(2*wait, 8*minEarlierPoll)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (p *puller) run(ctx context.Context) error {
 				continue
 			}
 		}
-		bytes, messages := p.awaitTurn()
+		bytes, messages := p.awaitReady()
 		if bytes == 0 {
 			continue
 		}
@@ -128,12 +128,12 @@ func (p *puller) bind(ctx context.Context) error {
 	return nil
 }
 
-// awaitTurn waits until a pull makes sense, and returns how much it may fetch; 0: the state must be checked again.
+// awaitReady waits until a pull makes sense, and returns how much it may fetch; 0: the state must be checked again.
 //
 // A pipeline that waits for a model pulls nothing, so that no delivery is counted. If no other consumer can read the
 // input it must pull for training; then it holds what it pulled and keeps it in progress. The consumer exists
 // meanwhile: it shows what is not answered, and a stream with interest retention keeps the messages for it.
-func (p *puller) awaitTurn() (bytes int64, messages int) {
+func (p *puller) awaitReady() (bytes int64, messages int) {
 	readsOnce := p.training.ReadsOnce()
 	if !readsOnce && !p.gate.wait(p.bound, waitsForModel) || !p.gate.wait(p.bound, halted|outdated) ||
 		p.bound.Err() != nil {

@@ -47,15 +47,15 @@ const maxPrefetches = 4
 // prefetch fetches the versions that the trainer announces until ctx is done, in goroutines of wg. Any client
 // can announce versions, so it fetches one at a time to bound memory (Invariant 5).
 func (a *announcer) prefetch(ctx context.Context, wg *sync.WaitGroup) {
-	turns := make(chan struct{}, maxPrefetches)
-	var turn sync.Mutex
+	queued := make(chan struct{}, maxPrefetches)
+	var fetching sync.Mutex
 	sub, err := a.Receiver.Subscribe(needs.StagedSubject(a.Name), "", func(msg *nats.Msg) {
 		select {
-		case turns <- struct{}{}:
+		case queued <- struct{}{}:
 			wg.Go(func() {
-				defer func() { <-turns }()
-				turn.Lock()
-				defer turn.Unlock()
+				defer func() { <-queued }()
+				fetching.Lock()
+				defer fetching.Unlock()
 				a.prefetchOne(ctx, msg)
 			})
 		default:

@@ -22,12 +22,12 @@ import (
 // keep their windows full. The lease alone does not fence a former trainer: the pointer of the model store does, see
 // registry.Seal.
 type leadership struct {
-	*lease.Lease                      // nil: there are no leases, and every replica trains
-	turn         atomic.Pointer[turn] // the newest for which the pointer was sealed; nil: none
+	*lease.Lease                            // nil: there are no leases, and every replica trains
+	current      atomic.Pointer[leaderTerm] // the newest for which the pointer was sealed; nil: none
 }
 
-// turn is a time as the trainer.
-type turn struct {
+// leaderTerm is a term of the lease as the trainer.
+type leaderTerm struct {
 	lease, pointer uint64 // the term of the lease, and that of the sealed pointer
 	phase          phase
 }
@@ -36,17 +36,17 @@ type turn struct {
 type phase int
 
 const (
-	inStandby phase = iota
-	resumes         // the reader of the input has to end standby
-	opened          // it was opened as trainer, and takeTurn was not called yet
-	settled         // it trains
+	onStandby      phase = iota
+	mustEndStandby       // the reader of the input has to end standby
+	opened               // it was opened as trainer, and leaseChanged was not called yet
+	training
 )
 
-// enter moves the turn of a term of the lease to a phase. It returns false if another turn has begun, or this one has
-// moved meanwhile.
+// enter moves a term of the lease to a phase. It returns false if another term has begun, or this one has moved
+// meanwhile.
 func (l *leadership) enter(term uint64, to phase) bool {
-	now := l.turn.Load()
-	return now != nil && now.lease == term && l.turn.CompareAndSwap(now, &turn{now.lease, now.pointer, to})
+	now := l.current.Load()
+	return now != nil && now.lease == term && l.current.CompareAndSwap(now, &leaderTerm{now.lease, now.pointer, to})
 }
 
 // Election is the part of this process in the election of the trainer, and of the standby. Safe for concurrent use.
@@ -54,17 +54,17 @@ type Election struct {
 	*scope.Scope
 	Leases *lease.Bucket // nil: there are none, and every replica trains
 
-	trainer  leadership
-	standby  *standby
-	takeOver func(ctx context.Context, term uint64) error // seals the pointer and continues from the stored model
-	tookOver func()                                       // called after that
-	changed  func()                                       // Hooks.TurnChanged
-	log      ratelog.Limiter
+	trainer       leadership
+	standby       *standby
+	takeOver      func(ctx context.Context, term uint64) error // seals the pointer and continues from the stored model
+	afterTakeOver func()
+	changed       func() // Hooks.ElectionChanged
+	log           ratelog.Limiter
 }
 
-// term is the term under which this process may write the pointer; 0: it may not.
-func (l *leadership) term() uint64 {
-	if now := l.turn.Load(); now != nil && now.lease == l.Term() {
+// pointerTerm is the term under which this process may write the pointer; 0: it may not.
+func (l *leadership) pointerTerm() uint64 {
+	if now := l.current.Load(); now != nil && now.lease == l.Term() {
 		return now.pointer
 	}
 	return 0
@@ -73,7 +73,7 @@ func (l *leadership) term() uint64 {
 // writeTerm is the term under which the stage may write the pointer; 0: it may not. What it has begun to fit under an
 // earlier term is not stored: another trainer may have learned since then.
 func (l *leadership) writeTerm() uint64 {
-	if now := l.turn.Load(); now != nil && now.phase >= opened && now.lease == l.Term() {
+	if now := l.current.Load(); now != nil && now.phase >= opened && now.lease == l.Term() {
 		return now.pointer
 	}
 	return 0
@@ -84,7 +84,7 @@ func (e *Election) LeaseTTL() time.Duration { return cmp.Or(e.Lease, lease.Defau
 
 // IsTrainer reports whether this process may fit models now.
 func (e *Election) IsTrainer() bool {
-	return e.Role != spec.RoleTransform && (e.trainer.Lease == nil || e.trainer.term() != 0)
+	return e.Role != spec.RoleTransform && (e.trainer.Lease == nil || e.trainer.pointerTerm() != 0)
 }
 
 // HasTrainer reports whether a replica is known to be the trainer. Without leases this one is.
@@ -98,8 +98,9 @@ func (e *Election) ObservesLag() bool {
 	return e.trainer.Lease == nil || e.Stage.Fixed != nil || e.trainer.Term() != 0 || !e.HasTrainer()
 }
 
-// apply asks for the trainer's lease. A replica that may not train waits for it as the others, and never takes it.
-func (e *Election) apply(ctx context.Context) error {
+// applyForLease asks for the trainer's lease. A replica that may not train waits for it as the others, and never takes
+// it.
+func (e *Election) applyForLease(ctx context.Context) error {
 	if e.Leases == nil {
 		return nil
 	}
@@ -116,19 +117,19 @@ func (e *Election) apply(ctx context.Context) error {
 	return nil
 }
 
-// takeTurn is called when the trainer's lease was taken or lost, or renewed after it had expired by the local clock. A
-// new trainer first seals the pointer, then continues from the model in the store, never from one that it trained
-// itself.
-func (e *Election) takeTurn(ctx context.Context, term uint64) {
+// leaseChanged is called when the trainer's lease was taken or lost, or renewed after it had expired by the local
+// clock. A new trainer first seals the pointer, then continues from the model in the store, never from one that it
+// trained itself.
+func (e *Election) leaseChanged(ctx context.Context, term uint64) {
 	isOpened := false
-	if now := e.trainer.turn.Load(); now != nil {
-		next := inStandby
+	if now := e.trainer.current.Load(); now != nil {
+		next := onStandby
 		if isOpened = now.phase == opened && now.lease == term; isOpened {
-			next = settled
+			next = training
 		}
-		e.trainer.turn.Store(&turn{now.lease, now.pointer, next})
+		e.trainer.current.Store(&leaderTerm{now.lease, now.pointer, next})
 	}
-	e.changeTurn(term != 0)
+	e.updateStandby(term != 0)
 	if term == 0 {
 		e.Running.Standby(true)
 		return
@@ -139,7 +140,7 @@ func (e *Election) takeTurn(ctx context.Context, term uint64) {
 			if !isOpened {
 				e.endStandby(term)
 			}
-			e.tookOver()
+			e.afterTakeOver()
 			return
 		}
 		if errors.Is(err, registry.ErrFenced) || ctx.Err() != nil {
@@ -155,17 +156,17 @@ func (e *Election) takeTurn(ctx context.Context, term uint64) {
 // endStandby has the stage train. Where the input can be read again, its reader does so, between two messages.
 func (e *Election) endStandby(term uint64) {
 	if e.Input == nil || e.readsOnce() {
-		e.trainer.enter(term, settled) // before a fit that becomes due is stored
+		e.trainer.enter(term, training) // before a fit that becomes due is stored
 		e.Running.Standby(false)
 		return
 	}
-	e.trainer.enter(term, resumes)
+	e.trainer.enter(term, mustEndStandby)
 	e.changed()
 }
 
 // MustEndStandby returns the term for which the reader of the input has to end the stage's standby; 0: it has not to.
 func (e *Election) MustEndStandby() uint64 {
-	if now := e.trainer.turn.Load(); now != nil && now.phase == resumes {
+	if now := e.trainer.current.Load(); now != nil && now.phase == mustEndStandby {
 		return now.lease
 	}
 	return 0
@@ -176,10 +177,10 @@ func (e *Election) HasEndedStandby() bool {
 	return e.trainer.Lease == nil || e.trainer.writeTerm() != 0
 }
 
-// EndedStandby records that standby was ended for a term, under which the stage may write then. It returns false if
-// that term is over: then the stage must return to standby.
-func (e *Election) EndedStandby(term uint64) bool {
-	return e.MustEndStandby() == term && e.trainer.enter(term, settled)
+// RecordEndOfStandby records that standby was ended for a term, under which the stage may write then. It returns false
+// if that term is over: then the stage must return to standby.
+func (e *Election) RecordEndOfStandby(term uint64) bool {
+	return e.MustEndStandby() == term && e.trainer.enter(term, training)
 }
 
 // otherTrainer is a sentence on which replica is the trainer, "" when this one is.

@@ -60,7 +60,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) error {
 			difference))
 		r.Models.Forget()
 	default:
-		if err := r.Models.Retire(ctx, r.trainer.term()); err != nil {
+		if err := r.Models.Retire(ctx, r.trainer.pointerTerm()); err != nil {
 			return err
 		}
 		if r.Schema.record.IsReset() {
@@ -125,7 +125,7 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 	r.Log.Info(event, "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
 	if r.mirror != nil {
-		scope.Signal(r.adopted)
+		scope.Signal(r.mirror.adopted)
 	}
 	if l.WasReset {
 		r.configuration.applyReset()
@@ -195,20 +195,20 @@ func (r *Replica) RefreshAge() {
 
 // takeOver makes this replica the trainer under a term of the lease.
 func (r *Replica) takeOver(ctx context.Context, term uint64) error {
-	if now := r.trainer.turn.Load(); now == nil || now.lease != term {
-		if err := r.seal(ctx, term, inStandby); err != nil {
+	if now := r.trainer.current.Load(); now == nil || now.lease != term {
+		if err := r.seal(ctx, term, onStandby); err != nil {
 			return err
 		}
-		r.Log.Info("this replica is the trainer now", "term", r.trainer.term())
+		r.Log.Info("this replica is the trainer now", "term", r.trainer.pointerTerm())
 	}
 	if r.Running.Live() == nil {
-		return r.takeOverFirst(ctx)
+		return r.adoptFirst(ctx)
 	}
 	return r.Models.CatchUp(ctx, r.Adopt)
 }
 
-// takeOverFirst takes what the store has while this replica has no model: none, or one that the former trainer fitted.
-func (r *Replica) takeOverFirst(ctx context.Context) error {
+// adoptFirst adopts what the store has while this replica has no model: none, or one that the former trainer fitted.
+func (r *Replica) adoptFirst(ctx context.Context) error {
 	choice, err := r.Models.Live(ctx)
 	if err != nil {
 		return err
@@ -219,11 +219,11 @@ func (r *Replica) takeOverFirst(ctx context.Context) error {
 	return r.Adopt(choice)
 }
 
-// seal writes the term of the lease into the pointer, and begins a turn in a phase.
+// seal writes the term of the lease into the pointer, and begins the term in a phase.
 func (r *Replica) seal(ctx context.Context, term uint64, in phase) error {
 	sealed, err := r.Models.Seal(ctx, term, r.trainer.IsHolder)
 	if err == nil {
-		r.trainer.turn.Store(&turn{term, sealed, in})
+		r.trainer.current.Store(&leaderTerm{term, sealed, in})
 	}
 	return err
 }

@@ -49,18 +49,18 @@ type Hooks struct {
 	HasAnswered func(context.Context) (bool, error)
 	// Reopen is called when what is stored has changed so that the pipeline must be opened again.
 	Reopen func()
-	// TurnChanged is called when this process becomes the trainer or stops being it, and when ReadsForLearning or
+	// ElectionChanged is called when this process becomes the trainer or stops being it, and when ReadsForLearning or
 	// MustEndStandby may have changed. A lease that expires causes no call.
-	TurnChanged func()
+	ElectionChanged func()
 }
 
 // New returns the replica of a pipeline whose models are not stored, until Open.
 func New(s *scope.Scope, hooks Hooks) *Replica {
 	r := &Replica{Scope: s, hooks: hooks}
-	r.Election = &Election{Scope: s, standby: &standby{}, takeOver: r.takeOver, changed: hooks.TurnChanged}
+	r.Election = &Election{Scope: s, standby: &standby{}, takeOver: r.takeOver, changed: hooks.ElectionChanged}
 	r.Schema = &Schema{Scope: s, isTrainer: r.IsTrainer, addEvent: r.addEvent, reopen: hooks.Reopen}
 	r.configuration = newConfiguration(s, r.IsTrainer)
-	r.tookOver = r.configuration.apply
+	r.Election.afterTakeOver = r.configuration.apply
 	return r
 }
 
@@ -89,7 +89,7 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (*plugin.Live, error
 	if err := needs.CheckName(ctx, r.JS, r.Permissions, &r.Pipeline, r.Domain, r.boundTo); err != nil {
 		return nil, err
 	}
-	if err := r.apply(ctx); err != nil {
+	if err := r.applyForLease(ctx); err != nil {
 		return nil, err
 	}
 	if r.trainer.Lease != nil {
@@ -110,7 +110,7 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (*plugin.Live, error
 	}
 	stage := &r.Stage
 	if stage.Standby = !r.IsTrainer(); stage.Standby {
-		r.trainer.turn.Store(nil)
+		r.trainer.current.Store(nil)
 	}
 	stage.Store, stage.Checkpoint, stage.SettleEpoch = r.Models.Save, r.Models.Checkpoint, r.Models.SettleEpoch
 	stage.Resume = choice.Live
@@ -171,7 +171,7 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) (stop func()) {
 			r.standby.keep = task.Every(ctx, 0, r.keepStandby)
 			r.standby.keep.Now()
 		}
-		stops = append(stops, r.trainer.Start(ctx, r.takeTurn))
+		stops = append(stops, r.trainer.Start(ctx, r.leaseChanged))
 		if r.standby.keep != nil {
 			stops = append(stops, r.standby.keep.Stop)
 		}
@@ -186,10 +186,11 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) (stop func()) {
 // Report fills in the part of a status about the replica and its model store.
 func (r *Replica) Report(s *spec.Status) {
 	s.Store = r.Event()
-	s.Role, s.IsTrainer, s.Trainer, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.TrainerText(), r.trainer.term()
+	s.Role, s.IsTrainer = r.Role, r.Running.Learns() && r.IsTrainer()
+	s.Trainer, s.Term = r.TrainerText(), r.trainer.pointerTerm()
 	s.Stage.Pinned, s.Displacement, s.Changes = r.IsPinned(), r.displacement.Load(), r.configuration.changes()
-	if r.mirror != nil {
-		s.Hub, s.LastHeard, s.HubSilence = r.edge.Domain(), r.edge.HubAnsweredAt(), r.silence()
+	if m := r.mirror; m != nil {
+		s.Hub, s.LastHeard, s.HubSilence = m.edge.Domain(), m.edge.HubAnsweredAt(), m.silence()
 	}
 	if r.Models == nil {
 		return

@@ -57,8 +57,8 @@ func (e *Election) keepStandby(ctx context.Context) {
 	e.changed()
 }
 
-// changeTurn is called when this replica becomes the trainer or stops being it.
-func (e *Election) changeTurn(isTrainer bool) {
+// updateStandby releases the second lease when this replica becomes the trainer, and asks for it again when it stops.
+func (e *Election) updateStandby(isTrainer bool) {
 	s := e.standby
 	if stop := s.stop.Load(); isTrainer && stop != nil {
 		(*stop)()

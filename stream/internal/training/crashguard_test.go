@@ -140,7 +140,7 @@ func TestStandbyKeepsTheRecord(t *testing.T) {
 	}
 }
 
-// TestFormerTrainerKeepsTheRecord: a former trainer whose turn ends in order, or which reaches the end, removes its own
+// TestFormerTrainerKeepsTheRecord: a former trainer whose reader ends in order, or which reaches the end, removes its own
 // start from the record, and not the crashes of the replica that has become the trainer.
 func TestFormerTrainerKeepsTheRecord(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func TestFormerTrainerKeepsTheRecord(t *testing.T) {
 	former, next := s.open(), s.open()
 	former.Instance, next.Instance = "former", "next"
 	for name, end := range map[string]func(*crashGuard){
-		"its turn ends":      func(c *crashGuard) { c.close(t.Context()) },
+		"its reader ends":    func(c *crashGuard) { c.close(t.Context()) },
 		"it reaches the end": func(c *crashGuard) { c.markCaughtUp(t.Context(), true) },
 	} {
 		c := newCrashGuard(t.Context(), former, false)

@@ -39,8 +39,8 @@ type Path struct {
 
 	replica    *replica.Replica
 	labels     *labelReader
-	isIdle     atomic.Bool               // another replica's turn: this process reads nothing
-	turn       atomic.Pointer[task.Task] // ends a turn of reading; nil before the first
+	isIdle     atomic.Bool               // other replicas read for learning, and this process does not
+	check      atomic.Pointer[task.Task] // has RunReader check the election again; nil before it runs
 	unreadable atomic.Pointer[unreadable]
 	labelled   labelGap
 	event      atomic.Value // a string: the last event of the input stream, such as a deletion
@@ -113,79 +113,87 @@ type Reader interface {
 	SkipTo(live *plugin.Live) // to where the window of a model begins
 }
 
-// RunInTurn runs a reader while this replica reads for learning, until ctx is done.
-func (p *Path) RunInTurn(ctx context.Context, r Reader) {
+// RunReader runs a reader while this replica reads for learning, until ctx is done.
+func (p *Path) RunReader(ctx context.Context, r Reader) {
 	for ctx.Err() == nil {
 		isIdle := !p.replica.ReadsForLearning()
 		if p.isIdle.Store(isIdle); !isIdle {
 			r.SkipTo(p.Running.Live())
 			if term := p.replica.MustEndStandby(); term != 0 {
-				p.takeOver(ctx, r, term)
+				p.endStandby(ctx, r, term)
 			}
 		}
-		turn, end := context.WithCancel(ctx)
+		unchanged, end := context.WithCancel(ctx)
 		interval := p.replica.LeaseTTL() / 3 // a lease expires without a signal
 		if isIdle {
 			interval = 0
 		}
-		check := task.Every(turn, interval, func(context.Context) {
+		check := task.Every(unchanged, interval, func(context.Context) {
 			if reads := p.replica.ReadsForLearning(); reads == isIdle || reads && p.replica.MustEndStandby() != 0 {
 				end()
 			}
 		})
-		p.turn.Store(check)
+		p.check.Store(check)
 		if check.Now(); isIdle {
-			<-turn.Done()
+			<-unchanged.Done()
 		} else {
-			r.Run(turn)
+			r.Run(unchanged)
 		}
 		end()
 		check.Stop()
 	}
 }
 
-// TurnChanged reports that it may be another replica's turn to read, or that the standby of the stage must end.
-func (p *Path) TurnChanged() {
-	if check := p.turn.Load(); check != nil {
+// ElectionChanged has RunReader check whether this replica reads for learning, and whether the stage's standby must
+// end.
+func (p *Path) ElectionChanged() {
+	if check := p.check.Load(); check != nil {
 		check.Now()
 	}
 }
 
-// takeOver ends the standby of the stage for a term of the lease. If the stream still has the window of the newest
+// endStandby ends the standby of the stage for a term of the lease. If the stream still has the window of the newest
 // checkpoint, the stage continues from there, so that it decides as the previous trainer would have. Otherwise, and
 // with summaries or late labels, it continues from what it has learned itself. The start is counted before the stage
 // may fit; a stage whose training is stopped stays on standby.
-func (p *Path) takeOver(ctx context.Context, r Reader, term uint64) {
-	p.Running.Standby(true) // it is not if the term before this one ended meanwhile
+func (p *Path) endStandby(ctx context.Context, r Reader, term uint64) {
+	p.Running.Standby(true) // an earlier term may have ended it
 	if p.Running.Wait(ctx) != nil {
 		return // a fit that has begun under an earlier term may still be stored
 	}
 	reason := "summaries are learned"
 	if messages, isMessages := r.(*reader); isMessages {
 		if messages.openGuard(ctx, false); messages.guard.isStopped.Load() {
-			p.replica.EndedStandby(term)
+			p.replica.RecordEndOfStandby(term)
 			return
 		}
-		var live *plugin.Live
-		if p.HasLateLabels() {
-			reason = "labels arrive separately"
-		} else if live, reason = p.newestCheckpoint(ctx); reason == "" {
-			if p.Running.TakeOver(live) {
-				p.Log.Info("a new trainer continues from the newest checkpoint", "from", p.ReadFrom)
-				messages.goTo(max(p.ReadFrom, 1))
-			} else {
-				reason = "the schema is not known yet"
-			}
-		}
+		reason = p.takeOver(ctx, messages)
 	}
 	if reason != "" {
 		p.Log.Info("a new trainer continues from the rows that it has read itself, without evidence for candidates",
 			"reason", reason)
 		p.Running.Standby(false)
 	}
-	if !p.replica.EndedStandby(term) {
+	if !p.replica.RecordEndOfStandby(term) {
 		p.Running.Standby(true)
 	}
+}
+
+// takeOver has the stage and its reader continue from the newest checkpoint. If they cannot, it returns the reason.
+func (p *Path) takeOver(ctx context.Context, messages *reader) (reason string) {
+	if p.HasLateLabels() {
+		return "labels arrive separately"
+	}
+	live, reason := p.newestCheckpoint(ctx)
+	if reason != "" {
+		return reason
+	}
+	if !p.Running.TakeOver(live) {
+		return "the schema is not known yet"
+	}
+	p.Log.Info("a new trainer continues from the newest checkpoint", "from", p.ReadFrom)
+	messages.goTo(max(p.ReadFrom, 1))
+	return ""
 }
 
 // newestCheckpoint reads the live model and its newest checkpoint, and sets where its window begins. Without a model it
@@ -235,8 +243,8 @@ func (p *Path) Run(ctx context.Context) {
 		p.readFeed(ctx, p.Learn)
 		return
 	}
-	// A message whose learning has begun is learned even if the turn ends: the position is past it.
-	p.RunInTurn(ctx, newReader(p, func(_ context.Context, m *Message) { p.Learn(ctx, m) }))
+	// A message whose learning has begun is learned even if the reader is stopped: the position is past it.
+	p.RunReader(ctx, newReader(p, func(_ context.Context, m *Message) { p.Learn(ctx, m) }))
 }
 
 // Read brings the messages of the input to take until ctx is done, whether or not this replica reads for learning.

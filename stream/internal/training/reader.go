@@ -109,7 +109,7 @@ func (r *reader) Run(ctx context.Context) {
 	}
 }
 
-// openGuard counts a start, of the trainer or of a standby, unless takeOver has for this one.
+// openGuard counts a start, of the trainer or of a standby, unless endStandby has for this one.
 func (r *reader) openGuard(ctx context.Context, isStandby bool) {
 	if r.guard == nil {
 		r.guard = newCrashGuard(ctx, r.Path, isStandby)
