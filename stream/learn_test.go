@@ -164,7 +164,7 @@ func TestPurgedLearned(t *testing.T) {
 	s.send(50)
 	q.await(50)
 	s.purge(0)
-	time.Sleep(training.LookAfter + training.LookAfter/2)
+	time.Sleep(training.InspectAfter + training.InspectAfter/2)
 	s.send(50)
 	q.await(100)
 	q.exactly(to(100))
@@ -328,7 +328,7 @@ func TestFilteredStream(t *testing.T) {
 			q.await(100)
 			mixed(50)
 			if calm == 0 {
-				time.Sleep(training.LookAfter + time.Second)
+				time.Sleep(training.InspectAfter + time.Second)
 			}
 			mixed(50)
 			q.await(200)

@@ -13,23 +13,21 @@ import (
 )
 
 // crashGuard finds the message that crashes the process while it is learned, and quarantines it. The hot path has
-// transformed and acknowledged that message by then, so its deliveries say nothing, and the reader would learn it again
-// at each start.
+// acknowledged that message by then, so the reader would learn it again at each start.
 //
-// It counts consecutive starts after which learning did not reach the end of what was stored. From the third on it is
-// careful until learning has: messages are learned in blocks, and each is noted in the state bucket before it begins
-// and completed before the next. The block in which an earlier process crashed is learned message by message. A message
-// that was alone twice when the process crashed is quarantined. When that does not help, or no single message is the
-// reason, learning stops and the pipeline continues to transform: it never crashes in a loop.
+// It counts consecutive starts that did not reach the end of what was stored. From the third on, messages are learned
+// in blocks, and each block is noted in the state bucket before it begins. The block in which a process crashed is
+// learned message by message. A message that was alone in two crashes is quarantined. If no single message is the
+// reason, learning stops and the pipeline continues to transform.
 //
-// The trainer and the replicas that read to become it have separate records: these fit nothing, so they reach the end
-// where a trainer crashes.
+// The trainer and the replicas on standby have separate records: a standby fits nothing, so it reaches the end where a
+// trainer crashes.
 type crashGuard struct {
 	*Path
 	isStandby bool
 	note      guardNote // as it was read, then as it was written; its guardRecord is the own one
 
-	danger  run    // where an earlier process crashed
+	suspect run    // the block in which an earlier process crashed
 	block   run    // that is learned now
 	goal    uint64 // sequence number of the last message that was stored when learning began
 	isAtEnd bool   // learning has reached it, and nothing is under way
@@ -65,13 +63,13 @@ const noteTimeout = 5 * time.Second
 
 const (
 	guardBlock = 256 // messages
-	// maxPlainStarts is how many consecutive starts are not careful, maxTries how often a message may be alone when the
-	// process crashes.
+	// maxPlainStarts is how many consecutive starts learn without blocks, maxTries how often a message may be alone when
+	// the process crashes.
 	maxPlainStarts = 2
 	maxTries       = 2
-	// maxRow is how many messages are quarantined, and maxStarts how many consecutive starts there are, before learning
-	// stops: then the messages are not the reason.
-	maxRow         = 3
+	// maxInARow is how many messages are quarantined, and maxStarts how many consecutive starts there are, before
+	// learning stops: then the messages are not the reason.
+	maxInARow      = 3
 	maxStarts      = 20
 	maxQuarantined = 64 // that are noted
 )
@@ -91,9 +89,9 @@ func newCrashGuard(ctx context.Context, p *Path, isStandby bool) *crashGuard {
 		p.Log.Debug("the start of learning cannot be recorded; a message that crashes the process would not be identified",
 			"error", err)
 	}
-	c.danger = run{c.note.From, c.note.To}
+	c.suspect = run{c.note.From, c.note.To}
 	c.quarantined.Store(int64(len(c.note.Quarantined)))
-	if c.note.InARow >= maxRow || c.note.Starts > maxStarts {
+	if c.note.InARow >= maxInARow || c.note.Starts > maxStarts {
 		c.stop()
 	}
 	return c
@@ -165,12 +163,12 @@ func (c *crashGuard) allows(ctx context.Context, seq uint64, created time.Time) 
 	if c.Running.Wait(ctx) != nil {
 		return false
 	}
-	if c.danger.first <= seq && seq <= c.danger.last {
+	if c.suspect.first <= seq && seq <= c.suspect.last {
 		return c.tryAlone(ctx, seq)
 	}
 	c.block = run{seq, seq + guardBlock - 1}
-	if seq < c.danger.first {
-		c.block.last = min(c.block.last, c.danger.first-1)
+	if seq < c.suspect.first {
+		c.block.last = min(c.block.last, c.suspect.first-1)
 	}
 	c.writeFirst(ctx, func(n *guardNote) { n.From, n.To = c.block.first, c.block.last })
 	return true
@@ -197,7 +195,7 @@ func (c *crashGuard) tryAlone(ctx context.Context, seq uint64) bool {
 	})
 	c.quarantined.Store(int64(len(c.note.Quarantined)))
 	c.reportQuarantined(seq)
-	if c.note.InARow >= maxRow {
+	if c.note.InARow >= maxInARow {
 		c.stop()
 	}
 	return false

@@ -34,7 +34,7 @@ func (p *Path) openCursorOf(ctx context.Context, stream, use string, c jetstream
 	if err != nil {
 		return nil, err
 	}
-	if !r.HasConsumer() && !p.withoutConsumer.Swap(true) {
+	if !r.HasConsumer() && !p.hasLoggedNoConsumer.Swap(true) {
 		p.Log.Warn("the stream allows no further consumer; its messages are requested one by one for learning, which is "+
 			"slower", "stream", stream)
 	}

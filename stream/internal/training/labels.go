@@ -24,11 +24,12 @@ type labelReader struct {
 	stream  string    // "" on core NATS
 	created time.Time // of the stream; used by the reader alone
 	from    time.Time // server time from which labels are read again after a restart; zero: from the first
+	next    uint64    // sequence number to read next; 0: of the first label that is needed
 	pending pendingLetters
 
 	sync synchronizer
 
-	unlearned, lettersLog ratelog.Limiter
+	unlearnedLabelsLog, lettersLog ratelog.Limiter
 }
 
 // BindLabels finds the stream of the labels. It is called before the stage exists.
@@ -50,7 +51,7 @@ func (p *Path) BindLabels(ctx context.Context) error {
 			name, p.Labels, r)
 	}
 	p.labels.stream = name
-	p.labels.sync.rows.moved, p.labels.sync.labels.moved = time.Now(), time.Now()
+	p.labels.sync.rows.movedAt, p.labels.sync.labels.movedAt = time.Now(), time.Now()
 	return nil
 }
 
@@ -75,20 +76,19 @@ func (p *Path) ResumeLabels(ctx context.Context) error {
 func (p *Path) RunLabels(ctx context.Context) { p.labels.run(ctx) }
 
 func (l *labelReader) run(ctx context.Context) {
-	var next uint64 // 0: from the first label that is needed
 	for attempt := 0; ctx.Err() == nil; attempt++ {
-		read, err := l.read(ctx, &next)
+		read, err := l.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if read > 0 {
 			attempt = 0
 		}
-		l.Log.Debug("labels are read again", "stream", l.stream, "from", next, "error", err)
+		l.Log.Debug("labels are read again", "stream", l.stream, "from", l.next, "error", err)
 		if attempt == maxLabelAttempts {
 			l.Log.Warn("labels cannot be read; trying again, and rows are still read", "stream", l.stream,
 				"error", err)
-			l.sync.labelsAt(time.Time{}, true)
+			l.sync.moveLabels(time.Time{}, true)
 		}
 		if !natsx.Backoff(ctx, attempt) {
 			return
@@ -99,14 +99,14 @@ func (l *labelReader) run(ctx context.Context) {
 // maxLabelAttempts is how many consecutive reads of labels fail before rows no longer wait for them: three seconds.
 const maxLabelAttempts = 5
 
-// read reads until something fails; next is the sequence number to continue from.
-func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err error) {
-	c, err := l.open(ctx, next)
+// read reads until something fails.
+func (l *labelReader) read(ctx context.Context) (read int, err error) {
+	c, err := l.open(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close(ctx)
-	l.sync.labelsAt(time.Time{}, c.Pending() == 0)
+	l.sync.moveLabels(time.Time{}, c.Pending() == 0)
 	for ctx.Err() == nil {
 		l.sendPending(ctx)
 		rows := l.sync.rowsTime()
@@ -124,8 +124,8 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 				return
 			}
 			l.learn(ctx, m)
-			l.sync.labelsAt(m.Time, meta.NumPending == 0)
-			*next = m.Origin.Seq + 1
+			l.sync.moveLabels(m.Time, meta.NumPending == 0)
+			l.next = m.Origin.Seq + 1
 			read++
 		})
 		if err != nil {
@@ -133,7 +133,7 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 		}
 		if n == 0 {
 			// All labels that were stored before this pull began have arrived.
-			l.sync.labelsAt(rows, true)
+			l.sync.moveLabels(rows, true)
 			l.Running.LabelsReached(rows)
 		}
 	}
@@ -141,7 +141,7 @@ func (l *labelReader) read(ctx context.Context, next *uint64) (read int, err err
 }
 
 // open creates the consumer of the labels. It moves next to the first message when the stream was recreated.
-func (l *labelReader) open(ctx context.Context, next *uint64) (*natsx.Reader, error) {
+func (l *labelReader) open(ctx context.Context) (*natsx.Reader, error) {
 	s, err := l.JS.Stream(ctx, l.stream)
 	if err != nil {
 		return nil, err
@@ -150,13 +150,13 @@ func (l *labelReader) open(ctx context.Context, next *uint64) (*natsx.Reader, er
 		if !l.created.IsZero() {
 			l.Log.Warn("the stream of labels was recreated; it is read from its first message", "stream", l.stream,
 				"created", created)
-			*next = 1
+			l.next = 1
 		}
 		l.created = created
 	}
 	config := jetstream.ConsumerConfig{FilterSubject: l.Labels, DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq: max(*next, 1)}
-	if *next == 0 && !l.from.IsZero() {
+		OptStartSeq: max(l.next, 1)}
+	if l.next == 0 && !l.from.IsZero() {
 		config.DeliverPolicy, config.OptStartSeq, config.OptStartTime = jetstream.DeliverByStartTimePolicy, 0, &l.from
 	}
 	return l.openCursorOf(ctx, l.stream, "labels", config)
@@ -191,7 +191,7 @@ func (l *labelReader) learn(ctx context.Context, received *scope.Message) {
 		l.labelled.end(l.Path)
 	}
 	if err := l.Running.LearnLabels(m, at); err != nil {
-		l.unlearned.Warn(l.Log, "labels could not be learned", "source", received.Origin.Source(), "error", err)
+		l.unlearnedLabelsLog.Warn(l.Log, "labels could not be learned", "source", received.Origin.Source(), "error", err)
 	}
 	l.Series.Add(health.LabelMessages, 1, "learned")
 }

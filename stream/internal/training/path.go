@@ -37,18 +37,17 @@ type Path struct {
 	// first of the stream.
 	ReadFrom uint64
 
-	replica    *replica.Replica
-	labels     *labelReader
-	isIdle     atomic.Bool               // other replicas read for learning, and this process does not
-	check      atomic.Pointer[task.Task] // has RunReader check the election again; nil before it runs
-	unreadable atomic.Pointer[unreadable]
-	labelled   labelGap
-	event      atomic.Value // a string: the last event of the input stream, such as a deletion
-	guard      atomic.Pointer[crashGuard]
-	unlearned  ratelog.Limiter
-	hooks      Hooks
-
-	withoutConsumer atomic.Bool // a stream allows no consumer for learning, which was logged
+	replica             *replica.Replica
+	labels              *labelReader
+	isIdle              atomic.Bool               // other replicas read for learning, and this process does not
+	check               atomic.Pointer[task.Task] // has RunReader check the election again; nil before it runs
+	unreadable          atomic.Pointer[unreadable]
+	labelled            labelGap
+	event               atomic.Value // a string: the last event of the input stream, such as a deletion
+	guard               atomic.Pointer[crashGuard]
+	unlearnedLog        ratelog.Limiter
+	hooks               Hooks
+	hasLoggedNoConsumer atomic.Bool // a stream allows no consumer for learning
 }
 
 // Hooks are functions of the hot path that the learning path calls.
@@ -310,7 +309,7 @@ func (p *Path) Learn(ctx context.Context, received *Message) {
 		err = p.Running.Learn(m, at)
 	}
 	if err != nil {
-		p.unlearned.Warn(p.Log, "a message could not be learned", "source", received.Origin.Source(), "error", err)
+		p.unlearnedLog.Warn(p.Log, "a message could not be learned", "source", received.Origin.Source(), "error", err)
 	}
 	killpoint.Here(killpoint.Learned)
 }

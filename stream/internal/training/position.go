@@ -32,8 +32,8 @@ type position struct {
 // gap counts sequence numbers from first on that had no message to learn: it has another subject, or left the stream.
 type gap struct{ first, n uint64 }
 
-// learned moves past a message.
-func (a *position) learned(seq uint64, at time.Time) {
+// advance moves past a message.
+func (a *position) advance(seq uint64, at time.Time) {
 	a.skip(seq)
 	a.next, a.last, a.time = seq+1, seq, at
 }
@@ -60,20 +60,20 @@ type streamState struct {
 	resume      uint64    // sequence number of the first message after position.time, if requested
 }
 
-// same reports whether it is the stream that was read, with the same sequence numbers.
-func (a *position) same(s streamState) bool {
+// isSame reports whether it is the stream that was read, with the same sequence numbers.
+func (a *position) isSame(s streamState) bool {
 	return s.created.Equal(a.stream) && s.last+1 >= a.next && (s.at.IsZero() || s.at.Equal(a.time))
 }
 
-// newer reports whether it is another stream that was created later: none of its messages was learned.
-func (a *position) newer(s streamState) bool { return s.created.After(a.stream) }
+// isNewer reports whether it is another stream that was created later: none of its messages was learned.
+func (a *position) isNewer(s streamState) bool { return s.created.After(a.stream) }
 
 // follow moves to where learning continues. If that is not the next message, it returns the cause, an upper bound of
 // the messages that were lost, and a sentence; else "".
 func (a *position) follow(s streamState) (c Cause, lost uint64, text string) {
 	begun := a.last > 0
 	switch {
-	case a.newer(s):
+	case a.isNewer(s):
 		if a.end >= a.next {
 			lost = a.end - a.next + 1
 			text = fmt.Sprintf("; at least %d messages of the previous one were not learned", lost)
@@ -82,7 +82,7 @@ func (a *position) follow(s streamState) (c Cause, lost uint64, text string) {
 		return Recreated, lost, fmt.Sprintf(
 			"the input stream was recreated at %s; learning continues from its first message%s",
 			health.Timestamp(s.created), text)
-	case !a.same(s):
+	case !a.isSame(s):
 		was := a.next - 1
 		*a = position{stream: s.created, created: s.now, next: max(s.resume, s.first), end: s.last}
 		return renumbered, 0, fmt.Sprintf("the input stream was renumbered, seen at %s: its last message is %d, "+

@@ -18,9 +18,9 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// LookAfter is how long the hot path may deliver nothing before the stream is inspected. It bounds the delay after a
+// InspectAfter is how long the hot path may deliver nothing before the stream is inspected. It bounds the delay after a
 // stream was deleted and recreated.
-const LookAfter = 3 * time.Second
+const InspectAfter = 3 * time.Second
 
 // SharedFor is how long the reader reads everything itself after another replica was seen to receive messages.
 const SharedFor = 5 * time.Second
@@ -46,16 +46,16 @@ type reader struct {
 	*Path
 	take func(context.Context, *Message)
 
-	at         position
-	binding    int       // of the hot path's consumer, when the stream was last looked at
-	isDoubtful bool      // the stream may have been recreated or restored
-	reconnects uint64    // of the connection, when the stream was last inspected
-	lookedAt   time.Time // when the state of the stream was last requested
-	isGone     bool      // the stream does not exist, and the status reports it
-	isStuck    bool      // reads have failed for a while, and the status reports it
-	head       *Message  // taken from the feed, not learned yet
-	cursor     *natsx.Reader
-	cursorEnd  uint64 // sequence number at which the cursor's read ends, or noEnd
+	at          position
+	binding     int       // of the hot path's consumer, when the stream was last looked at
+	isDoubtful  bool      // the stream may have been recreated or restored
+	reconnects  uint64    // of the connection, when the stream was last inspected
+	inspectedAt time.Time // when the state of the stream was last requested
+	isGone      bool      // the stream does not exist, and the status reports it
+	isStuck     bool      // reads have failed for a while, and the status reports it
+	head        *Message  // taken from the feed, not learned yet
+	cursor      *natsx.Reader
+	cursorEnd   uint64 // sequence number at which the cursor's read ends, or noEnd
 	// contradictedSince is since when the stream's state contradicts what was read; zero: it does not.
 	contradictedSince time.Time
 
@@ -69,7 +69,7 @@ func newReader(p *Path, take func(context.Context, *Message)) *reader {
 
 // Run reads until ctx is done. It retries after every failure of the stream or its server.
 func (r *reader) Run(ctx context.Context) {
-	defer func() { r.close(ctx) }()
+	defer func() { r.closeCursor(ctx) }()
 	r.openGuard(ctx, r.Learns() && !r.replica.HasEndedStandby())
 	defer r.closeGuard(ctx)
 	for attempt := 0; ctx.Err() == nil; {
@@ -90,7 +90,7 @@ func (r *reader) Run(ctx context.Context) {
 			r.guard.markCaughtUp(ctx, r.isAtEnd())
 			continue
 		}
-		r.close(ctx)
+		r.closeCursor(ctx)
 		r.isDoubtful = true
 		switch {
 		case r.isGone:
@@ -135,8 +135,8 @@ func (r *reader) step(ctx context.Context) error {
 	if s.previous.created.Equal(r.at.stream) {
 		r.at.end = max(r.at.end, s.previous.pulled)
 	}
-	if r.hasReconnected(ctx) || r.isDoubtful || r.at.skipped.n > 0 && time.Since(r.lookedAt) > LookAfter {
-		if _, err := r.look(ctx, false); err != nil {
+	if r.hasReconnected(ctx) || r.isDoubtful || r.at.skipped.n > 0 && time.Since(r.inspectedAt) > InspectAfter {
+		if _, err := r.inspect(ctx, false); err != nil {
 			return err
 		}
 	}
@@ -154,23 +154,23 @@ func (r *reader) step(ctx context.Context) error {
 	if r.head == nil {
 		r.head, _ = r.Feed.TryPop()
 	}
-	switch l := r.head; {
+	switch m := r.head; {
 	case r.hasReconnected(ctx): // the message arrived after that, and may be of another stream
-	case l == nil:
-		return r.await(ctx, s)
-	case l.binding > r.binding:
-		r.binding, r.isDoubtful = l.binding, true
-	case !l.Origin.Created.Equal(r.at.stream):
+	case m == nil:
+		return r.awaitFeed(ctx, s)
+	case m.binding > r.binding:
+		r.binding, r.isDoubtful = m.binding, true
+	case !m.Origin.Created.Equal(r.at.stream):
 		r.head = nil // of the previous stream; what of it was not learned is counted
-	case l.Origin.Seq < r.at.next:
+	case m.Origin.Seq < r.at.next:
 		r.head = nil
-	case l.after >= r.at.next:
+	case m.after >= r.at.next:
 		r.Series.Add(health.ReaderRestarts, 1, string(behind))
-		return r.read(ctx, l.after)
+		return r.read(ctx, m.after)
 	default:
-		r.close(ctx)
+		r.closeCursor(ctx)
 		r.head = nil
-		r.pass(ctx, l)
+		r.deliver(ctx, m)
 	}
 	return nil
 }
@@ -187,37 +187,36 @@ func (r *reader) hasReconnected(ctx context.Context) bool {
 	return true
 }
 
-// await waits for the hot path, and reads what that will not bring.
-func (r *reader) await(ctx context.Context, s feedState) error {
+// awaitFeed waits for the hot path, and reads what that will not bring.
+func (r *reader) awaitFeed(ctx context.Context, s feedState) error {
 	if s.created.Equal(r.at.stream) && s.offered >= r.at.next && s.binding == r.binding {
 		return r.read(ctx, s.offered)
 	}
-	if r.Feed.Wait(ctx, max(LookAfter, r.PollInterval)) || ctx.Err() != nil {
+	if r.Feed.Wait(ctx, max(InspectAfter, r.PollInterval)) || ctx.Err() != nil {
 		return nil
 	}
-	last, err := r.look(ctx, true)
+	last, err := r.inspect(ctx, true)
 	if err != nil || last < r.at.next {
 		return err
 	}
 	return r.read(ctx, last)
 }
 
-// pass moves past a message, and brings it to take when it may be learned.
-func (r *reader) pass(ctx context.Context, l *Message) {
-	l.Origin.Created = r.at.created
-	may := r.hooks.MayLearn(ctx, l.Origin.Seq, r.at.stream)
-	may = may && r.guard.allows(ctx, l.Origin.Seq, r.at.created)
+// deliver moves past a message, and brings it to take when it may be learned.
+func (r *reader) deliver(ctx context.Context, m *Message) {
+	m.Origin.Created = r.at.created
+	mayLearn := r.hooks.MayLearn(ctx, m.Origin.Seq, r.at.stream) && r.guard.allows(ctx, m.Origin.Seq, r.at.created)
 	if ctx.Err() != nil {
 		return
 	}
-	r.at.learned(l.Origin.Seq, l.Time)
-	if may {
-		r.take(ctx, l)
+	r.at.advance(m.Origin.Seq, m.Time)
+	if mayLearn {
+		r.take(ctx, m)
 	}
 }
 
-// close deletes the reader's consumer.
-func (r *reader) close(ctx context.Context) {
+// closeCursor deletes the reader's consumer.
+func (r *reader) closeCursor(ctx context.Context) {
 	if r.cursor == nil {
 		return
 	}
@@ -228,19 +227,19 @@ func (r *reader) close(ctx context.Context) {
 // read reads messages of the stream up to a sequence number, as many as one pull has. The next step continues it.
 func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if r.cursor == nil || r.cursorEnd != upTo {
-		r.close(ctx)
+		r.closeCursor(ctx)
 		if r.cursor, err = r.openCursor(ctx, jetstream.ConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.at.next}); err != nil {
 			return err
 		}
 		r.cursorEnd = upTo
 		// Requested after the consumer was created, so that it shows a stream that was recreated before.
-		last, err := r.look(ctx, false)
+		last, err := r.inspect(ctx, false)
 		if err != nil || r.cursor == nil {
 			return err
 		}
 		if upTo != noEnd && upTo > last { // what is not stored yet must not be skipped
-			r.close(ctx)
+			r.closeCursor(ctx)
 			if last < r.at.next {
 				return errInconsistent
 			}
@@ -248,7 +247,7 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 		}
 	}
 	if r.at.next > upTo {
-		r.close(ctx) // the rest was purged
+		r.closeCursor(ctx) // the rest was purged
 		return nil
 	}
 	// Without an end each pull is short, because the hot path may begin to bring the same messages.
@@ -256,53 +255,35 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if upTo != noEnd {
 		if limit = min(natsx.MaxFetchMessages, c.Pending(), upTo-r.at.next+1); limit == 0 {
 			r.at.skip(upTo + 1) // the rest has other subjects, or has left the stream
-			r.close(ctx)
+			r.closeCursor(ctx)
 			return nil
 		}
 	}
-	n, err := r.pull(ctx, c, int(limit), r.at.stream, func(m *scope.Message) { r.pass(ctx, &Message{Message: *m}) })
+	n, err := r.pull(ctx, c, int(limit), r.at.stream, func(m *scope.Message) { r.deliver(ctx, &Message{Message: *m}) })
 	if err != nil {
 		return err
 	}
 	if r.at.next > upTo {
-		r.close(ctx)
+		r.closeCursor(ctx)
 	}
 	if n > 0 {
 		return nil
 	}
 	if upTo != noEnd {
-		r.close(ctx) // its pending messages have left the stream
+		r.closeCursor(ctx) // its pending messages have left the stream
 	}
-	_, err = r.look(ctx, true)
+	_, err = r.inspect(ctx, true)
 	return err
 }
 
-// look requests the state of the input stream, and moves to where learning continues. It returns the sequence number of
-// the stream's last message. If nothing arrived for seconds, the request is shared with other pipelines.
-func (r *reader) look(ctx context.Context, isQuiet bool) (last uint64, err error) {
-	request := r.JS.Stream
-	if !r.hasReconnected(ctx) && !r.isDoubtful && isQuiet {
-		request = r.RecentStream
-	}
-	input, err := request(ctx, r.Stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.isGone {
-		r.isGone = true
-		r.SetEvent(fmt.Sprintf("the input stream %s is gone, seen at %s; "+
-			"learning continues when it is created again ('embedd setup --apply')",
-			r.Stream, health.Timestamp(time.Now())))
-	}
+// inspect requests the state of the input stream, and moves to where learning continues. It returns the sequence number
+// of the stream's last message. isQuiet: nothing has arrived for seconds.
+func (r *reader) inspect(ctx context.Context, isQuiet bool) (last uint64, err error) {
+	s, err := r.requestState(ctx, isQuiet)
 	if err != nil {
 		return 0, err
 	}
-	info := input.CachedInfo()
-	s := streamState{created: info.Created, now: info.TimeStamp, first: info.State.FirstSeq, last: info.State.LastSeq}
-	if r.isDoubtful && r.at.last > 0 && s.created.Equal(r.at.stream) {
-		// Without that message, or the permission to read it, the sequence numbers alone decide.
-		if msg, err := input.GetMsg(ctx, r.at.last); err == nil {
-			s.at = msg.Time
-		}
-	}
-	if r.at.same(s) || r.at.newer(s) {
+	if r.at.isSame(s) || r.at.isNewer(s) {
 		r.contradictedSince = time.Time{}
 	} else {
 		if r.contradictedSince.IsZero() {
@@ -311,15 +292,15 @@ func (r *reader) look(ctx context.Context, isQuiet bool) (last uint64, err error
 		if time.Since(r.contradictedSince) < SettleTime {
 			return 0, errInconsistent
 		}
-		if s.resume, err = r.after(ctx, r.at.time); err != nil {
+		if s.resume, err = r.firstAfter(ctx, r.at.time); err != nil {
 			return 0, err
 		}
 	}
-	r.lookedAt, r.isDoubtful = time.Now(), false
+	r.inspectedAt, r.isDoubtful = time.Now(), false
 	c, lost, text := r.at.follow(s)
 	switch {
 	case c != "":
-		r.close(ctx)
+		r.closeCursor(ctx)
 		r.Series.Add(health.ReaderRestarts, 1, string(c))
 		r.Series.Add(health.Dropped, float64(lost), health.PathLearn)
 		r.SetEvent(text)
@@ -333,8 +314,36 @@ func (r *reader) look(ctx context.Context, isQuiet bool) (last uint64, err error
 	return s.last, nil
 }
 
-// after is the sequence number of the first message that was stored after a time.
-func (r *reader) after(ctx context.Context, t time.Time) (uint64, error) {
+// requestState requests the state of the input stream. If nothing arrived, other pipelines share the request. The time
+// of the newest message that was learned is requested if the stream may have been restored.
+func (r *reader) requestState(ctx context.Context, isQuiet bool) (s streamState, err error) {
+	request := r.JS.Stream
+	if !r.hasReconnected(ctx) && !r.isDoubtful && isQuiet {
+		request = r.RecentStream
+	}
+	input, err := request(ctx, r.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.isGone {
+		r.isGone = true
+		r.SetEvent(fmt.Sprintf("the input stream %s is gone, seen at %s; "+
+			"learning continues when it is created again ('embedd setup --apply')",
+			r.Stream, health.Timestamp(time.Now())))
+	}
+	if err != nil {
+		return s, err
+	}
+	info := input.CachedInfo()
+	s = streamState{created: info.Created, now: info.TimeStamp, first: info.State.FirstSeq, last: info.State.LastSeq}
+	if r.isDoubtful && r.at.last > 0 && s.created.Equal(r.at.stream) {
+		// Without that message, or the permission to read it, the sequence numbers alone decide.
+		if msg, err := input.GetMsg(ctx, r.at.last); err == nil {
+			s.at = msg.Time
+		}
+	}
+	return s, nil
+}
+
+// firstAfter is the sequence number of the first message that was stored after a time.
+func (r *reader) firstAfter(ctx context.Context, t time.Time) (uint64, error) {
 	t = t.Add(1)
 	c, err := r.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy,
 		OptStartTime: &t, HeadersOnly: true})

@@ -14,18 +14,18 @@ import (
 // then learns rows and labels in the order in which they arrived, and neither reader is further ahead of the other than
 // the buffer holds. A reader at the end of its stream does not delay the other.
 type synchronizer struct {
-	mu      sync.Mutex
-	rows    progress
-	labels  progress
-	lastRow uint64    // sequence number of the newest row that was learned
-	atEnd   bool      // all labels that were stored are read
-	asked   time.Time // when the server last had no newer row
+	mu               sync.Mutex
+	rows             progress
+	labels           progress
+	lastRow          uint64    // sequence number of the newest row that was learned
+	hasReadAllLabels bool      // all labels that were stored are read
+	noRowAt          time.Time // when the server last had no newer row
 }
 
 // progress is the progress of one of the two readers.
 type progress struct {
 	reached time.Time     // timestamp of the newest message; later ones are not older
-	moved   time.Time     // when that was, by the local clock
+	movedAt time.Time     // when that was, by the local clock
 	wake    chan struct{} // nil until the other reader waits
 }
 
@@ -35,36 +35,36 @@ const (
 	pollInterval = 100 * time.Millisecond
 )
 
-func (s *progress) moveTo(t time.Time) {
-	if t.After(s.reached) {
-		s.reached = t
+func (p *progress) moveTo(t time.Time) {
+	if t.After(p.reached) {
+		p.reached = t
 	}
-	s.moved = time.Now()
-	scope.Signal(s.wake)
+	p.movedAt = time.Now()
+	scope.Signal(p.wake)
 }
 
-// labelsAt records up to which time labels are read, and whether that is the end of their stream.
-func (p *synchronizer) labelsAt(t time.Time, atEnd bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.atEnd = atEnd
-	p.labels.moveTo(t)
+// moveLabels records up to which time labels are read, and whether that is the end of their stream.
+func (s *synchronizer) moveLabels(t time.Time, isEnd bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hasReadAllLabels = isEnd
+	s.labels.moveTo(t)
 }
 
-func (p *synchronizer) rowsTime() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.rows.reached
+func (s *synchronizer) rowsTime() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows.reached
 }
 
 // await waits for the other reader to move, at most for pollInterval. It returns false when ctx is done.
-func (p *synchronizer) await(ctx context.Context, other *progress) bool {
-	p.mu.Lock()
+func (s *synchronizer) await(ctx context.Context, other *progress) bool {
+	s.mu.Lock()
 	if other.wake == nil {
 		other.wake = make(chan struct{}, 1)
 	}
 	wake := other.wake
-	p.mu.Unlock()
+	s.mu.Unlock()
 	again := time.NewTimer(pollInterval)
 	defer again.Stop()
 	select {
@@ -78,17 +78,17 @@ func (p *synchronizer) await(ctx context.Context, other *progress) bool {
 
 // awaitLabels makes the reader of rows wait for stored labels that are older than a row.
 func (l *labelReader) awaitLabels(ctx context.Context, row *Message) {
-	g := &l.sync
-	g.mu.Lock()
-	g.rows.moveTo(row.Time)
-	g.mu.Unlock()
+	s := &l.sync
+	s.mu.Lock()
+	s.rows.moveTo(row.Time)
+	s.mu.Unlock()
 	for {
-		rows, _ := l.Running.LabelsAhead()
-		g.mu.Lock()
-		behind := !g.atEnd && g.labels.reached.Before(row.Time) && l.stream != ""
-		wait := behind && (rows || time.Since(g.labels.moved) < stallTimeout)
-		g.mu.Unlock()
-		if !wait || !g.await(ctx, &g.labels) {
+		isFarAhead, _ := l.Running.LabelsAhead()
+		s.mu.Lock()
+		isAhead := !s.hasReadAllLabels && s.labels.reached.Before(row.Time) && l.stream != ""
+		mustWait := isAhead && (isFarAhead || time.Since(s.labels.movedAt) < stallTimeout)
+		s.mu.Unlock()
+		if !mustWait || !s.await(ctx, &s.labels) {
 			return
 		}
 	}
@@ -96,35 +96,36 @@ func (l *labelReader) awaitLabels(ctx context.Context, row *Message) {
 
 // rowLearned moves the position of the rows to a message that was learned.
 func (l *labelReader) rowLearned(row *Message) {
-	g := &l.sync
-	g.mu.Lock()
-	g.lastRow = row.Origin.Seq
-	g.rows.moveTo(row.Time)
-	g.mu.Unlock()
+	s := &l.sync
+	s.mu.Lock()
+	s.lastRow = row.Origin.Seq
+	s.rows.moveTo(row.Time)
+	s.mu.Unlock()
 }
 
 // awaitRows makes the reader of labels wait for stored rows that are not newer than a label.
 func (l *labelReader) awaitRows(ctx context.Context, t time.Time) {
-	g := &l.sync
-	g.mu.Lock()
-	g.labels.moveTo(t)
-	g.mu.Unlock()
+	s := &l.sync
+	s.mu.Lock()
+	s.labels.moveTo(t)
+	s.mu.Unlock()
 	for {
-		_, labels := l.Running.LabelsAhead()
-		g.mu.Lock()
-		behind, last := !g.rows.reached.After(t), g.lastRow
-		wait := behind && (labels || time.Since(g.rows.moved) < stallTimeout) && time.Since(g.asked) > pollInterval
-		g.mu.Unlock()
-		if !wait {
+		_, isFarAhead := l.Running.LabelsAhead()
+		s.mu.Lock()
+		isAhead, last := !s.rows.reached.After(t), s.lastRow
+		mustWait := isAhead && (isFarAhead || time.Since(s.rows.movedAt) < stallTimeout) &&
+			time.Since(s.noRowAt) > pollInterval
+		s.mu.Unlock()
+		if !mustWait {
 			return
 		}
 		if l.noRowAfter(ctx, last) {
-			g.mu.Lock()
-			g.asked = time.Now()
-			g.mu.Unlock()
+			s.mu.Lock()
+			s.noRowAt = time.Now()
+			s.mu.Unlock()
 			return
 		}
-		if !g.await(ctx, &g.rows) {
+		if !s.await(ctx, &s.rows) {
 			return
 		}
 	}
