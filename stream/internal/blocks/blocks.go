@@ -81,7 +81,7 @@ func (b *Blocks) Open(ctx context.Context) error {
 }
 
 func (b *Blocks) openBucket(ctx context.Context) (err error) {
-	if b.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+	if !b.HasLimitsRetention() {
 		return fmt.Errorf("training.block: stream %s keeps a message for one consumer, and blocks need another; leave "+
 			"it out, or give the stream limits retention", b.Stream)
 	}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/task"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -148,8 +146,7 @@ func (o *partitionOwner) removeSilentConsumer(ctx context.Context, q needs.Parti
 	defer cancel()
 	// The bookmark is from when the consumer was bound, which may be weeks ago. In a stream that deletes acknowledged
 	// messages the rest is delivered again, since the consumer may have lost their acknowledgements.
-	if answered.Created.Equal(s.previous.Created) && answered.Floor > s.previous.Floor &&
-		o.Input.CachedInfo().Config.Retention == jetstream.LimitsPolicy {
+	if answered.Created.Equal(s.previous.Created) && answered.Floor > s.previous.Floor && o.HasLimitsRetention() {
 		if err := o.leases.Save(ctx, q.BookmarkKey(o.Name), answered); err != nil {
 			return // tried again after as long
 		}

@@ -66,7 +66,7 @@ func (r *Relay) Attach(p *replica.Replica, t *training.Path, inspect func()) {
 func (r *Relay) Bind(ctx context.Context) error {
 	d := r.dedup
 	d.permissions, d.conditions = r.Permissions, r.Conditions
-	if r.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+	if !r.HasLimitsRetention() {
 		if r.Role == spec.RoleTrain {
 			return fmt.Errorf("role train: stream %s delivers each message to one reader only, and that has to answer "+
 				"it; use role all, or give the stream limits retention",

@@ -15,7 +15,6 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // leadership is this process's claim to be the trainer. One replica at a time holds the lease and trains; the others
@@ -155,7 +154,7 @@ func (e *Election) leaseChanged(ctx context.Context, term uint64) {
 
 // endStandby has the stage train. Where the input can be read again, its reader does so, between two messages.
 func (e *Election) endStandby(term uint64) {
-	if e.Input == nil || e.readsOnce() {
+	if e.Input == nil || !e.HasLimitsRetention() {
 		e.trainer.enter(term, training) // before a fit that becomes due is stored
 		e.Running.Standby(false)
 		return
@@ -207,8 +206,3 @@ func (e *Election) Close() {
 
 // ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
 const ReleaseTimeout = lease.ReleaseTimeout
-
-// readsOnce reports whether the stream keeps messages for their consumers, so that only the hot path can read them.
-func (e *Election) readsOnce() bool {
-	return e.Input != nil && e.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
-}

@@ -20,7 +20,7 @@ type standby struct {
 // allRead reports whether all replicas read the input for learning: without leases, with late labels, whose two readers
 // keep step, and when the hot path is the only reader.
 func (e *Election) allRead() bool {
-	return e.trainer.Lease == nil || e.Labels != "" || e.Input == nil || e.readsOnce()
+	return e.trainer.Lease == nil || e.Labels != "" || e.Input == nil || !e.HasLimitsRetention()
 }
 
 // ReadsForLearning reports whether this process reads the input for learning now.

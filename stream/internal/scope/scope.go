@@ -54,6 +54,12 @@ type Scope struct {
 	Freshness  *health.Freshness
 }
 
+// HasLimitsRetention reports whether the input stream keeps messages that were acknowledged. Otherwise training depends
+// on what the hot path receives.
+func (s *Scope) HasLimitsRetention() bool {
+	return s.Input.CachedInfo().Config.Retention == jetstream.LimitsPolicy
+}
+
 // ConsumerName is the name of the pipeline's durable consumer.
 func (s *Scope) ConsumerName() string { return needs.ConsumerName(s.Name, s.Domain) }
 

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
@@ -79,7 +77,7 @@ func (p *Path) ReadsOnce() bool { return p.Feed != nil && p.Feed.isOnly }
 
 // OpenFeed creates the feed. It is called before the hot path runs.
 func (p *Path) OpenFeed() {
-	readsOnce := p.Input == nil || p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
+	readsOnce := p.Input == nil || !p.HasLimitsRetention()
 	p.Feed = newFeed(p.InFlight/4, readsOnce)
 	if readsOnce && p.Input != nil {
 		p.Log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths", "stream",
