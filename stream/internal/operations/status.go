@@ -81,7 +81,7 @@ func (p *Pipeline) transform(ctx context.Context, q *Request) (any, error) {
 		return nil, err
 	}
 	if r.RejectedRows() > 0 {
-		code, err := relay.RejectedRows(r)
+		code, err := relay.RejectionOf(r)
 		return nil, WithCode(string(code), err)
 	}
 	data, err := codec.Encode(r, marks...)

@@ -100,7 +100,7 @@ type part struct {
 	isSecond    bool        // id is the second identity
 	claimant    uint64      // sequence of the message that has its identity, as the server says
 	deadLetter  *deadLetter // of which it is a part; nil: it is an output
-	number      uint64      // of the attempt in progress; 0: there is none
+	attempt     uint64      // number of the attempt in progress; 0: there is none
 	sentAt      time.Time   // of that attempt
 
 	firstSentAt time.Time // of the first attempt of this process; zero: it was not sent
@@ -115,7 +115,7 @@ func (o *part) isSettled() bool { return o.isStored || o.err != nil }
 // fail records that an attempt failed. If the stream refused the message, or there was no stream, it is known not to be
 // stored.
 func (o *part) fail(err error) {
-	o.number, o.err = 0, err
+	o.attempt, o.err = 0, err
 	var refused *jetstream.APIError
 	o.isDoubtful = o.isDoubtful || !errors.As(err, &refused) && !errors.Is(err, nats.ErrNoResponders) &&
 		!errors.Is(err, jetstream.ErrNoStreamResponse)

@@ -54,8 +54,8 @@ type answerGate struct {
 	logged          struct{ noModel, stale, outdated ratelog.Limiter }
 }
 
-// closed returns why nothing may be answered now. It takes no lock that training holds.
-func (g *answerGate) closed() (why reasons) {
+// reasons returns why nothing may be answered now. It takes no lock that training holds.
+func (g *answerGate) reasons() (why reasons) {
 	if g.stage.Live() == nil && !g.skipsUntilReady {
 		why |= noModel
 	}
@@ -73,18 +73,18 @@ func (g *answerGate) closed() (why reasons) {
 	return why
 }
 
-// check is closed with a freshness that is up to date.
+// check is reasons with a freshness that is up to date.
 func (g *answerGate) check() reasons {
-	why := g.closed()
+	why := g.reasons()
 	if why&staleModel != 0 {
 		g.refresh()
-		why = g.closed()
+		why = g.reasons()
 	}
 	return why
 }
 
-// isWaiting reports whether inputs wait for a model.
-func (g *answerGate) isWaiting() bool { return g.closed()&waitsForModel != 0 }
+// isWaitingForModel reports whether inputs wait for a model.
+func (g *answerGate) isWaitingForModel() bool { return g.reasons()&waitsForModel != 0 }
 
 // gatePoll is how often a waiting pipeline checks the gate. The first model is not polled for.
 const gatePoll = 50 * time.Millisecond

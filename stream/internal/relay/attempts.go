@@ -17,12 +17,10 @@ import (
 	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
-// attempts counts the attempts at messages of a consumer that an earlier process received and did not acknowledge: one
-// of them may have crashed it. Each of them is processed alone. From its third delivery on, an attempt is stored in the
-// state bucket before it begins, where the next process finds it. After Pipeline.Attempts of them the message becomes a
-// dead letter. An attempt that the process survives without an answer, as at a stop, is removed. The number of
-// deliveries is no measure: it also counts those of messages that were queued behind the one that crashed the process.
-// It is complete when load has returned.
+// attempts counts the attempts at messages that an earlier process received and did not acknowledge: one of them may
+// have crashed it. Each is processed alone. From its third delivery on, an attempt is stored in the state bucket before
+// it begins. After Pipeline.Attempts of them the message becomes a dead letter. The number of deliveries is no measure:
+// it includes those of messages that were queued behind the one that crashed the process.
 type attempts struct {
 	*scope.Scope
 	durable  string    // name of the consumer
@@ -169,7 +167,7 @@ func (t *attempts) mayLearn(ctx context.Context, seq uint64, created time.Time, 
 		t.mu.Lock()
 		isCounted := created.Equal(t.created) && seq <= t.upTo
 		crashes := isCounted && t.counts[seq] > t.Attempts
-		waits := isCounted && !crashes && seq > t.floor && time.Since(t.since) < 3*t.AckWait && !g.isWaiting()
+		waits := isCounted && !crashes && seq > t.floor && time.Since(t.since) < 3*t.AckWait && !g.isWaitingForModel()
 		ask := waits && time.Since(t.askedAt) > attemptPoll
 		if ask {
 			t.askedAt = time.Now()

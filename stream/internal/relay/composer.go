@@ -108,7 +108,7 @@ func (c *composer) mapSubject(in *input) (err error) {
 }
 
 // newPart returns a message with the headers of the input that the client can send, those of embedd, and its identity.
-func (c *composer) newPart(in *input, kind wire.Answer, number int, subject string, body []byte, header nats.Header,
+func (c *composer) newPart(in *input, kind wire.Answer, index int, subject string, body []byte, header nats.Header,
 	pairs ...[]wire.Pair) *part {
 	one := &struct { // one allocation in place of three
 		part
@@ -131,14 +131,14 @@ func (c *composer) newPart(in *input, kind wire.Answer, number int, subject stri
 		}
 	}
 	addParent(o.msg.Header, in.span)
-	o.in, o.kind, o.index = in, kind, number
-	o.id, o.sink = c.identities.of(in.Origin, kind, number), c.dedup.sink(subject)
+	o.in, o.kind, o.index = in, kind, index
+	o.id, o.sink = c.identities.of(in.Origin, kind, index), c.dedup.sink(subject)
 	return o
 }
 
 // newOutput returns a part of an output.
-func (c *composer) newOutput(in *input, number int, body []byte, pairs ...[]wire.Pair) *part {
-	o := c.newPart(in, wire.AnswerOut, number, c.OutputPattern(), body, in.Header, pairs...)
+func (c *composer) newOutput(in *input, index int, body []byte, pairs ...[]wire.Pair) *part {
+	o := c.newPart(in, wire.AnswerOut, index, c.OutputPattern(), body, in.Header, pairs...)
 	o.msg.Subject = in.output
 	setContentType(o.msg.Header, in.Header, c.Stage.Output.Format)
 	if len(body) == 0 { // NDJSON without rows: clients would take it for a message of the server

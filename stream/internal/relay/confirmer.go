@@ -75,16 +75,11 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, errNotOwned) {
+		isPartitionLost := errors.Is(err, errNotOwned)
+		if isPartitionLost {
 			c.publisher.forget(a.parts)
-			a.in.source.attempts.retract(ctx, a.in)
-			c.inFlight.remove(a.in)
-			return
 		}
-		if c.postpone(a, err) {
-			if a.in.source.isOrdered() {
-				a.in.source.hasPostponed.Store(true)
-			}
+		if isPartitionLost || c.postpone(a, err) {
 			a.in.source.attempts.retract(ctx, a.in)
 			c.inFlight.remove(a.in)
 			return
@@ -105,7 +100,7 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 	}
 	killpoint.Here(killpoint.Confirmed)
 	if a.in.Delivered <= 1 || !c.undeliverable.has(a.in) { // else it was counted when it was postponed
-		c.recordShare(a)
+		c.recordDeadShare(a)
 	}
 	if c.confirmed = append(c.confirmed, a); len(c.confirmed) >= maxPending/4 {
 		c.acknowledge(ctx)
@@ -161,7 +156,7 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 func (c *confirmer) confirm(ctx context.Context, o *part) error {
 	for attempt := 0; !o.isStored; attempt++ {
 		err := o.err
-		if err == nil && o.number == 0 {
+		if err == nil && o.attempt == 0 {
 			err = c.resend(ctx, o)
 		}
 		if err == nil {
@@ -175,10 +170,7 @@ func (c *confirmer) confirm(ctx context.Context, o *part) error {
 		if err == nil {
 			break
 		}
-		if ctx.Err() != nil {
-			return err
-		}
-		if errors.Is(err, errNotOwned) {
+		if ctx.Err() != nil || errors.Is(err, errNotOwned) {
 			return err
 		}
 		if final := finalError(err); final != nil {
@@ -271,7 +263,7 @@ func (c *confirmer) postpone(a *answer, reason error) bool {
 	in := a.in
 	c.publisher.receiveAll()
 	if !c.undeliverable.has(in) {
-		c.recordShare(a)
+		c.recordDeadShare(a)
 	}
 	delay := c.undeliverable.add(a, reason, time.Now())
 	if delay == 0 {
@@ -282,6 +274,9 @@ func (c *confirmer) postpone(a *answer, reason error) bool {
 		if err := in.msg.NakWithDelay(delay); err != nil {
 			c.Log.Debug("a postponed input is redelivered earlier", "source", in.Origin.Source(), "error", err)
 		}
+	}
+	if in.source.isOrdered() {
+		in.source.hasPostponed.Store(true)
 	}
 	c.Log.Debug("an input is postponed", "source", in.Origin.Source(), "for", delay, "error", reason)
 	return true
@@ -296,7 +291,7 @@ func (c *confirmer) await(ctx context.Context, o *part) error {
 	for !o.isSettled() {
 		c.timeout.Reset(time.Until(o.sentAt.Add(ackTimeout)))
 		select {
-		case ack := <-u.arrived():
+		case ack := <-u.ackChan():
 			u.receive(ack)
 		case <-u.broken:
 			u.failAll()
@@ -437,10 +432,10 @@ func (c *confirmer) verify(ctx context.Context, s *source) bool {
 			stream, err = c.JS.Stream(ctx, c.Stream)
 			switch {
 			case err == nil:
-				c.inFlight.bind(stream.CachedInfo().Created)
+				c.inFlight.markStale(stream.CachedInfo().Created)
 				return true
 			case errors.Is(err, jetstream.ErrStreamNotFound):
-				c.inFlight.bind(time.Time{})
+				c.inFlight.markStale(time.Time{})
 				return true
 			}
 		}

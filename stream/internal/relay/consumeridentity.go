@@ -12,12 +12,10 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// consumerIdentity verifies that a durable consumer is still the one that delivered the messages in flight.
-//
-// An acknowledgement names the stream, the consumer and a sequence number. If the stream and the consumer were deleted
-// and created again, the same names and numbers mean other messages, so nothing is acknowledged before the consumer is
-// verified. The server ends an open pull when its consumer is deleted: while a pull is open the consumer is known to
-// exist. Otherwise the server is asked.
+// consumerIdentity verifies, before an acknowledgement, that a durable consumer is still the one that delivered the
+// messages in flight. If the stream and the consumer were recreated, the names and the sequence number of the
+// acknowledgement mean another message. While a pull is open the consumer exists, since the server ends the pull when
+// its consumer is deleted. Otherwise the server is asked.
 type consumerIdentity struct {
 	mu         sync.Mutex
 	created    time.Time

@@ -122,7 +122,7 @@ func (c *coreNATS) receive(msg *nats.Msg) {
 	in := &input{Message: scope.ReceivedCore(msg), receivedAt: time.Now()}
 	in.size = in.Size()
 	c.activity.received(time.Now(), 0)
-	if c.training.Feed != nil && c.gate.isWaiting() {
+	if c.training.Feed != nil && c.gate.isWaitingForModel() {
 		c.training.Offer(&in.Message, &in.training)
 	}
 	dropped := c.queue.Load().Push(in)
@@ -181,7 +181,7 @@ func (c *coreNATS) answerOne(ctx context.Context, in *input) bool {
 	if a == nil {
 		return false
 	}
-	c.recordShare(a)
+	c.recordDeadShare(a)
 	a.describe()
 	if c.publish(a) {
 		c.Series.Answered(a.result, a.rows, a.seconds)

@@ -45,9 +45,9 @@ func (c *composer) deadMessage(a *answer, cause error) *answer {
 
 // addRejectedRows adds the dead letter of the rejected rows of a message to its answer.
 func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
-	code, cause := RejectedRows(r)
+	code, cause := RejectionOf(r)
 	l := c.newDeadLetter(a.in, wire.AnswerRows, wire.KindRows, code, cause)
-	l.Rows = rejectedRows(r)
+	l.Rows = rejectedIndices(r)
 	var err error
 	if l.body, err = c.Running.EncodeRejected(r, l.Pairs()...); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
 	return nil
 }
 
-// RejectedRows returns the code and the error of the first rejected row of a result, for all of them.
-func RejectedRows(r *plugin.Result) (wire.Code, error) {
+// RejectionOf returns the code and the error of the first rejected row of a result, for all of them.
+func RejectionOf(r *plugin.Result) (wire.Code, error) {
 	f := r.Faults[0]
 	switch {
 	case f.Code != "":
@@ -79,8 +79,8 @@ func (c *composer) newDeadLetter(in *input, kind wire.Answer, what wire.Kind, co
 		Attempts: max(in.attempts, 1), Origin: in.Origin, Subject: in.Subject, Pipeline: c.Name, Kind: what}}
 }
 
-// rejectedRows lists the indices of rejected rows in the message, counted through all batches.
-func rejectedRows(r *plugin.Result) string {
+// rejectedIndices lists the indices of rejected rows in the message, counted through all batches.
+func rejectedIndices(r *plugin.Result) string {
 	var names []string
 	base := 0
 	for i, b := range r.Reduced.Message.Batches() {
@@ -95,12 +95,10 @@ func rejectedRows(r *plugin.Result) string {
 	return strings.Join(names, ",")
 }
 
-// addDeadLetter adds a dead letter to an answer, in messages of at most limit bytes: one, or as many parts as the body
-// needs. It adds no message if not even the headers fit.
-//
-// The headers of the input go into each part. Headers that are too large or that the client cannot send, and a status
-// header that would make a client take an empty message for one of the server, are written before the original bytes in
-// the body.
+// addDeadLetter adds a dead letter to an answer, in as many messages of at most limit bytes as it needs. It adds none if
+// not even the headers fit. Each message has the headers of the input. If they are too large, if the client cannot send
+// them, or if a client would take an empty message with them for one of the server, they are written before the
+// original bytes in the body.
 func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 	a.deadLetters, l.limit = append(a.deadLetters, l), limit
 	pairs, header, body := l.Pairs(), l.in.Header, l.body

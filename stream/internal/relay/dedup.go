@@ -203,10 +203,6 @@ const maxClockSkew = time.Minute
 
 // readAnswers reads which answers to an input and later ones are stored, unless it is known. Newer answers are read
 // again when they are so old that the server may have forgotten them.
-//
-// How far back is enough? The answer to an input was stored after the input, and after its first delivery. At that
-// time at most maxUnacked inputs before it were unacknowledged. So behind the answer at most maxUnacked answers belong
-// to inputs before it, and as many to a stream of the same name that was there before.
 func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identityKey) error {
 	k, seq := d.known[s], in.Origin.Seq
 	if k != nil && k.key == key && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to &&
@@ -246,6 +242,9 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 		if err != nil {
 			return err
 		}
+		// The answer to an input was stored after its first delivery. At that time at most maxUnacked inputs before it were
+		// unacknowledged. So behind the answer at most maxUnacked answers belong to inputs before it, and as many to a stream
+		// of the same name that was there before.
 		if isOlder || len(earlier) > 2*d.maxUnacked || isAll || !reached.created.Equal(from.created) {
 			k.upTo = reached
 			d.known[s] = k

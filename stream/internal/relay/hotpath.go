@@ -98,8 +98,8 @@ func (p *hotPath) fetch(ctx context.Context, s *source, c jetstream.Consumer, cr
 	})
 }
 
-// recordShare counts an answer among the newest ones: also one whose output the server refused for good.
-func (p *hotPath) recordShare(a *answer) {
+// recordDeadShare counts an answer among the newest ones: also one whose output the server refused for good.
+func (p *hotPath) recordDeadShare(a *answer) {
 	var failure wire.Letter
 	if l := a.failure(); l != nil {
 		failure = l.Letter

@@ -168,12 +168,12 @@ func (i *identities) refresh(ctx context.Context) (uint64, error) {
 
 // of returns the identity of a part of an answer. It is "" on core NATS and at a hub that learns from its edges, which
 // have no key.
-func (i *identities) of(o wire.Origin, kind wire.Answer, number int) string {
+func (i *identities) of(o wire.Origin, kind wire.Answer, index int) string {
 	key := i.current.Load()
 	if o.Stream == "" || key == nil {
 		return ""
 	}
-	return key.ID(o, i.Name, kind, number)
+	return key.ID(o, i.Name, kind, index)
 }
 
 // second returns the identity of a part whose first one another message has.
@@ -217,8 +217,8 @@ func (k *identityKey) lookupNames(s storedAnswer, o wire.Origin) (names []string
 	case wire.KindRows:
 		kind = wire.AnswerRows
 	}
-	number, _, _ := wire.ParsePart(s.part)
-	names = []string{nameBeforeKey(o.Seq, kind, number)}
+	index, _, _ := wire.ParsePart(s.part)
+	names = []string{nameBeforeKey(o.Seq, kind, index)}
 	if kind != wire.AnswerRows {
 		names = append(names, nameBeforeKey(o.Seq, "", 0))
 	}
@@ -227,7 +227,7 @@ func (k *identityKey) lookupNames(s storedAnswer, o wire.Origin) (names []string
 
 // nameBeforeKey is the name of an answer to an input that is older than the key; without a kind, of any answer to all
 // of the input.
-func nameBeforeKey(seq uint64, kind wire.Answer, number int) string {
+func nameBeforeKey(seq uint64, kind wire.Answer, index int) string {
 	base, _, _ := strings.Cut(string(kind), "/") // without the size of parts
-	return fmt.Sprintf("%d %s %d", seq, base, number)
+	return fmt.Sprintf("%d %s %d", seq, base, index)
 }

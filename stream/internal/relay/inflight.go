@@ -43,8 +43,8 @@ func newInFlight(a *Activity, maxInputs func() int) *inFlight {
 		removed: make(chan struct{}, 1), activity: a}
 }
 
-// bind marks the messages of a stream that was created at another time: they are answered, and not acknowledged.
-func (f *inFlight) bind(created time.Time) {
+// markStale marks the messages of a stream that was created at another time: they are answered, and not acknowledged.
+func (f *inFlight) markStale(created time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, in := range f.inputs {
@@ -121,11 +121,12 @@ func (f *inFlight) await(ctx context.Context, changed <-chan struct{}, isReady f
 	}
 }
 
-// process waits until there is room for the expanded message within limit, and counts it as processing. One message
-// always has room when no other is processed; with alone it waits for that. It returns false when ctx is done first.
-func (f *inFlight) process(ctx context.Context, in *input, expanded, limit int64, alone bool) bool {
+// beginProcessing waits until there is room for the expanded message within limit, and counts it as processing. One
+// message always has room when no other is processed; one that must be alone waits for that. It returns false when ctx
+// is done first.
+func (f *inFlight) beginProcessing(ctx context.Context, in *input, expanded, limit int64, mustBeAlone bool) bool {
 	if !f.await(ctx, f.removed, func() bool {
-		if f.processing > 0 && (alone || f.bytes+expanded > limit) {
+		if f.processing > 0 && (mustBeAlone || f.bytes+expanded > limit) {
 			return false
 		}
 		in.isProcessing, in.expanded = true, expanded

@@ -181,7 +181,7 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 			return err
 		}
 	}
-	o.inFlight.bind(created)
+	o.inFlight.markStale(created)
 	s.identity.bind(c)
 	delivery := c.CachedInfo().Delivered.Consumer
 	for ctx.Err() == nil {

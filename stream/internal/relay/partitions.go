@@ -18,17 +18,14 @@ import (
 )
 
 // partitions keeps the order of each key. The key is what the wildcards of the pipeline's subject match. The input
-// stream's subject transform adds two tokens to the subject of each message that it stores: the number of partitions,
-// and the partition of the key. So messages that were stored with another number of partitions, or none, can be
-// distinguished.
+// stream's subject transform adds two tokens to each stored subject: the number of partitions, and the partition.
 //
 // The owner of a partition pulls its messages in stream order from the first unacknowledged one. A consumer may
-// redeliver an unacknowledged message at any time, behind later ones of its key: a new owner therefore creates the
-// consumer again, to begin at that message.
+// redeliver that one behind later ones of its key, so a new owner creates the consumer again, to begin there.
 //
-// Order does not depend on the lease: an answer is sent only when the one before it of its key is stored, an owner
-// starts where everything before is stored, and an answer that is sent twice is stored once. So if two processes both
-// believe that they own a partition, each stores what the other would, in the same order.
+// Order does not depend on the lease. An answer is sent only when the one before it of its key is stored, an owner
+// starts where everything before is stored, and an answer that is sent twice is stored once. So two processes that both
+// believe that they own a partition store the same answers in the same order.
 type partitions struct {
 	*hotPath
 	replica *replica.Replica

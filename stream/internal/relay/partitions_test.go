@@ -52,7 +52,7 @@ func TestInOrderAfterLapse(t *testing.T) {
 	u := newPublisher(s.JS.Conn(), "")
 	defer u.close()
 	p := New(&scope.Scope{}, &Activity{}, 0)
-	u.release = func(a *answer) { p.send(u, a) }
+	u.sendNext = func(a *answer) { p.send(u, a) }
 	answers := make([]*answer, 3)
 	for i := range answers {
 		o := &part{msg: nats.NewMsg("out.x"), id: nats.NewInbox(), sink: &sink{}}
@@ -92,7 +92,7 @@ func TestNothingIsSentAfterTheDrain(t *testing.T) {
 	u := newPublisher(s.JS.Conn(), "")
 	defer u.close()
 	p := New(&scope.Scope{}, &Activity{}, 0)
-	u.release = func(a *answer) { p.send(u, a) }
+	u.sendNext = func(a *answer) { p.send(u, a) }
 	sent := make(chan *answer, 2)
 	for range 2 {
 		o := &part{msg: nats.NewMsg("out.x"), id: nats.NewInbox(), sink: &sink{}}
@@ -193,7 +193,7 @@ func TestInOrderPulls(t *testing.T) {
 	cancel()
 	worked := 0
 	for range 2 {
-		if in := add(1 << 20); h.process(over, in, bulk, p.maxInFlight(), false) {
+		if in := add(1 << 20); h.beginProcessing(over, in, bulk, p.maxInFlight(), false) {
 			worked++
 		}
 	}

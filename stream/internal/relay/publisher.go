@@ -26,7 +26,7 @@ type publisher struct {
 	newest   uint64
 	pending  map[uint64]*part   // sent and not acknowledged, by number
 	newestOf map[string]*answer // with partitions: the newest answer of each key that is not settled
-	release  func(*answer)      // sends an answer that waited until the previous one of its key was stored
+	sendNext func(*answer)      // sends an answer that waited until the previous one of its key was stored
 }
 
 // ackTimeout is how long the server may take to acknowledge a message before it is looked up and sent again. A stream
@@ -54,8 +54,8 @@ func (p *publisher) subscribe() (err error) {
 	return err
 }
 
-// arrived receives the acknowledgements; nil: nothing was sent.
-func (p *publisher) arrived() <-chan *nats.Msg {
+// ackChan receives the acknowledgements; nil: nothing was sent.
+func (p *publisher) ackChan() <-chan *nats.Msg {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.acks
@@ -82,13 +82,13 @@ func (p *publisher) send(o *part) {
 	p.mu.Lock()
 	err := p.subscribe()
 	p.newest++
-	o.number, o.sentAt = p.newest, time.Now()
+	o.attempt, o.sentAt = p.newest, time.Now()
 	if o.firstSentAt.IsZero() {
 		o.firstSentAt = o.sentAt
 	}
-	p.pending[o.number] = o
+	p.pending[o.attempt] = o
 	var digits [20]byte
-	o.msg.Reply = p.inbox + string(strconv.AppendUint(digits[:0], o.number, 10))
+	o.msg.Reply = p.inbox + string(strconv.AppendUint(digits[:0], o.attempt, 10))
 	p.mu.Unlock()
 	if err == nil {
 		err = p.nc.PublishMsg(o.msg)
@@ -102,7 +102,7 @@ func (p *publisher) send(o *part) {
 func (p *publisher) fail(o *part, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.pending, o.number)
+	delete(p.pending, o.attempt)
 	o.fail(err)
 }
 
@@ -111,7 +111,7 @@ func (p *publisher) forget(parts []*part) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range parts {
-		delete(p.pending, o.number)
+		delete(p.pending, o.attempt)
 	}
 }
 
@@ -148,7 +148,7 @@ func (p *publisher) record(number uint64, ack *nats.Msg) *answer {
 		o.fail(errDuplicate)
 		return nil
 	}
-	o.number, o.isStored = 0, true
+	o.attempt, o.isStored = 0, true
 	o.sink.addStored(stored.Sequence)
 	return o.answer
 }
@@ -185,7 +185,7 @@ func (p *publisher) releaseNext(a *answer) {
 	}
 	p.mu.Unlock()
 	if next != nil {
-		p.release(next)
+		p.sendNext(next)
 	}
 }
 
@@ -201,7 +201,7 @@ func (p *publisher) failAll() {
 
 // receiveAll processes all acknowledgements that have arrived.
 func (p *publisher) receiveAll() {
-	acks := p.arrived()
+	acks := p.ackChan()
 	for {
 		select {
 		case ack := <-acks:

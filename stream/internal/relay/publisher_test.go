@@ -47,7 +47,7 @@ func TestPubAckOfTheHub(t *testing.T) {
 	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
 		t.Fatal(err)
 	}
-	o := &part{sink: d.sink("out.x"), number: 1}
+	o := &part{sink: d.sink("out.x"), attempt: 1}
 	p.pending[1] = o
 	own := ack("edge")
 	if err := edge.JS.DeleteStream(t.Context(), "out"); err != nil {

@@ -120,7 +120,7 @@ func (p *puller) bind(ctx context.Context) error {
 	p.source.unbind.Store(&unbind)
 	p.inspect()
 	p.delivery = c.CachedInfo().Delivered.Consumer
-	p.inFlight.bind(created)
+	p.inFlight.markStale(created)
 	p.source.identity.bind(c)
 	if p.training.Feed != nil {
 		p.training.Feed.Bind(created, c.CachedInfo())
@@ -128,11 +128,10 @@ func (p *puller) bind(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady waits until a pull makes sense, and returns how much it may fetch; 0: the state must be checked again.
-//
-// A pipeline that waits for a model pulls nothing, so that no delivery is counted. If no other consumer can read the
-// input it must pull for training; then it holds what it pulled and keeps it in progress. The consumer exists
-// meanwhile: it shows what is not answered, and a stream with interest retention keeps the messages for it.
+// awaitReady waits until a pull makes sense, and returns how much it may fetch; 0: the state must be checked again. A
+// pipeline that waits for a model pulls nothing, so that no delivery is counted. If training depends on the pull, it
+// pulls, and keeps the messages in progress. Its consumer exists meanwhile: it shows the lag, and a stream with interest
+// retention keeps the messages for it.
 func (p *puller) awaitReady() (bytes int64, messages int) {
 	readsOnce := p.training.ReadsOnce()
 	if !readsOnce && !p.gate.wait(p.bound, waitsForModel) || !p.gate.wait(p.bound, halted|outdated) ||
@@ -140,7 +139,7 @@ func (p *puller) awaitReady() (bytes int64, messages int) {
 		p.consumer = nil
 		return 0, 0
 	}
-	if !readsOnce || !p.gate.isWaiting() {
+	if !readsOnce || !p.gate.isWaitingForModel() {
 		return p.inFlight.awaitRoom(p.bound, p.InFlight)
 	}
 	// What was pulled just before waits for a model, which it may be needed to fit.
@@ -151,18 +150,15 @@ func (p *puller) awaitReady() (bytes int64, messages int) {
 }
 
 // pull fetches messages once. isRecreated is true if deliveries are counted from one again: the consumer was created
-// again, and perhaps the stream.
-//
-// In a cluster the last pull before a stop is read to its end, four seconds at most, and answered. If its subscription
-// ended with ctx, what the consumer's leader sends until the other servers know that would reach no client, and would
-// wait for the ack wait.
+// again, and perhaps the stream. In a cluster the last pull before a stop is read to its end, four seconds at most.
+// Messages that the consumer's leader sends after the subscription has ended would wait for their ack wait.
 func (p *puller) pull(ctx context.Context, bytes int64, messages int) (isRecreated bool, err error) {
 	p.deliveries.Begin()
-	until := ctx
+	fetching := ctx
 	if p.Conn.ConnectedClusterName() != "" {
-		until = p.work
+		fetching = p.work
 	}
-	n, err := p.fetch(until, p.source, p.consumer, p.created, min(messages, p.batch), bytes, func(in *input) {
+	n, err := p.fetch(fetching, p.source, p.consumer, p.created, min(messages, p.batch), bytes, func(in *input) {
 		if in == nil {
 			p.deliveries.Add(0)
 			return
@@ -196,7 +192,7 @@ func (p *puller) take(ctx context.Context, in *input) {
 			in.isSuspect = false // this process has had it, and postponed it
 		}
 	}
-	isWaiting := p.training.ReadsOnce() && p.gate.isWaiting()
+	isWaiting := p.training.ReadsOnce() && p.gate.isWaitingForModel()
 	if isWaiting && p.training.Feed.WaitRoom(ctx) {
 		p.training.Offer(&in.Message, &in.training)
 	}

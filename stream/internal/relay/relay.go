@@ -34,7 +34,7 @@ type Relay struct {
 	*hotPath
 	partitions *partitions
 	core       *coreNATS
-	unacked    atomic.Pointer[inFlight] // nil until Serve
+	inFlight   atomic.Pointer[inFlight] // nil until Serve
 	// shared is the consumer of the pipeline; with partitions, of the messages from before they were configured.
 	shared *source
 
@@ -64,6 +64,26 @@ func (r *Relay) Attach(p *replica.Replica, t *training.Path, inspect func()) {
 // Bind finds the streams of the outputs and dead letters, and creates the consumer of the input: messages count from
 // then on, and a consumer of another pipeline is refused before anything starts.
 func (r *Relay) Bind(ctx context.Context) error {
+	if err := r.bindSinks(ctx); err != nil {
+		return err
+	}
+	r.shared.durable = r.ConsumerName()
+	c, created, err := r.consumers.bind(ctx, r.shared)
+	for attempt := 0; errors.Is(err, jetstream.ErrConsumerExists) && natsx.Backoff(ctx, attempt); attempt++ {
+		c, created, err = r.consumers.bind(ctx, r.shared)
+	}
+	if err != nil {
+		return natsx.ExplainAPIError(err)
+	}
+	err = r.identities.load(ctx, func(ctx context.Context) { r.consumers.awaitOlderVersions(ctx, r.shared) })
+	if err != nil {
+		return err
+	}
+	return r.shared.attempts.load(ctx, r.Scope, created, c.CachedInfo())
+}
+
+// bindSinks finds the streams of the outputs and dead letters.
+func (r *Relay) bindSinks(ctx context.Context) error {
 	d := r.dedup
 	d.permissions, d.conditions = r.Permissions, r.Conditions
 	if !r.HasLimitsRetention() {
@@ -97,20 +117,7 @@ func (r *Relay) Bind(ctx context.Context) error {
 		r.labelDeadLetters = newDedup(r.JS, r.Log, r.AckPending, r.identities)
 		r.labelDeadLetters.window = d.window
 	}
-	r.shared.durable = r.ConsumerName()
-	for attempt := 0; ; attempt++ {
-		c, created, err := r.consumers.bind(ctx, r.shared)
-		if err == nil {
-			err = r.identities.load(ctx, func(ctx context.Context) { r.consumers.awaitOlderVersions(ctx, r.shared) })
-			if err != nil {
-				return err
-			}
-			return r.shared.attempts.load(ctx, r.Scope, created, c.CachedInfo())
-		}
-		if !errors.Is(err, jetstream.ErrConsumerExists) || !natsx.Backoff(ctx, attempt) {
-			return natsx.ExplainAPIError(err)
-		}
-	}
+	return nil
 }
 
 // BindPartitions checks that the input stream has the pipeline's partitions, opens their leases, and finds those of

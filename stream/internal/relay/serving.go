@@ -23,8 +23,8 @@ type serving struct {
 	inFlight  *inFlight
 	publisher *publisher
 
-	begin   sync.Once // at the first input: an idle pipeline has neither the goroutines nor the queues
-	endWait func()    // for the first input
+	started sync.Once // at the first input: an idle pipeline has neither the goroutines nor the queues
+	endWait func()    // ends the wait for the first input
 	pulled  chan *input
 	steps   sync.WaitGroup
 }
@@ -35,8 +35,8 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	s := &serving{Relay: r, inFlight: newInFlight(r.activity, r.utilization.maxMessages),
 		publisher: newPublisher(r.Conn, r.Models.Hub), endWait: r.utilization.wait()}
 	defer s.publisher.close()
-	s.publisher.release = func(a *answer) { r.send(s.publisher, a) }
-	r.unacked.Store(s.inFlight)
+	s.publisher.sendNext = func(a *answer) { r.send(s.publisher, a) }
+	r.inFlight.Store(s.inFlight)
 	s.work, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer s.stop()
 	pulls, endPulls := context.WithCancel(ctx)
@@ -48,9 +48,9 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	defer task.Every(s.work, r.AckWait/3, func(context.Context) { s.inFlight.keepAlive() }).Stop()
 
 	if r.Partitions > 0 {
-		(&partitionOwner{partitions: r.partitions, work: s.work, inFlight: s.inFlight, out: s.take}).run(pulls)
+		(&partitionOwner{partitions: r.partitions, work: s.work, inFlight: s.inFlight, out: s.enqueue}).run(pulls)
 	} else {
-		err = (&puller{hotPath: r.hotPath, source: r.shared, work: s.work, inFlight: s.inFlight, out: s.take}).run(pulls)
+		err = (&puller{hotPath: r.hotPath, source: r.shared, work: s.work, inFlight: s.inFlight, out: s.enqueue}).run(pulls)
 	}
 	endPulls() // after an error of the pull, inputs must not wait for a model any longer
 	if s.pulled != nil {
@@ -63,9 +63,9 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	return err
 }
 
-// take passes a pulled input to the other steps.
-func (s *serving) take(in *input) {
-	s.begin.Do(s.start)
+// enqueue passes a pulled input to the other steps.
+func (s *serving) enqueue(in *input) {
+	s.started.Do(s.start)
 	s.pulled <- in
 }
 
@@ -105,35 +105,38 @@ func (s *serving) answer(in *input, sent chan<- *answer) {
 	}
 }
 
-// process makes the answer to an input. It returns nil if the input is not answered here. Then it was removed from
-// those in flight, or stays there until Serve naks what is left; either way it is redelivered.
-func (s *serving) process(in *input) *answer {
-	if !in.source.isActive() { // it is redelivered, here or to the new owner of the partition
-		s.inFlight.remove(in)
-		return nil
-	}
-	if in.source.isOrdered() {
-		if s.gate.check() != 0 { // the partition is released, which must not wait for the input
-			in.source.abort()
-			s.inFlight.remove(in)
-			return nil
-		}
-	} else if !s.gate.wait(s.pulls, anyReason&^outdated) { // other replicas wait too, except while this is outdated
-		return nil
-	} else if s.gate.closed()&outdated != 0 { // another replica answers it, or this one when it is up to date
+// mayAnswer waits until an input may be answered here. If it returns false, the input was removed from those in flight,
+// or stays there until Serve naks what is left; either way it is redelivered.
+func (s *serving) mayAnswer(in *input) bool {
+	isOrdered := in.source.isOrdered()
+	switch {
+	case !in.source.isActive(): // it is redelivered, here or to the new owner of the partition
+	case isOrdered && s.gate.check() != 0: // the partition is released, which must not wait for the input
+		in.source.abort()
+	case isOrdered:
+		return true
+	case !s.gate.wait(s.pulls, anyReason&^outdated): // other replicas wait too, except while this is outdated
+		return false
+	case s.gate.reasons()&outdated == 0:
+		return true
+	default: // another replica answers it, or this one when it is up to date
 		if s.training.ReadsOnce() {
 			s.training.Offer(&in.Message, &in.training) // the redelivery is not used for training
 		}
 		_ = in.msg.NakWithDelay(time.Second) // without a delay the open pull would receive it
-		s.inFlight.remove(in)
-		return nil
 	}
-	if s.work.Err() != nil {
+	s.inFlight.remove(in)
+	return false
+}
+
+// process makes the answer to an input. It returns nil if the input is not answered here, see mayAnswer.
+func (s *serving) process(in *input) *answer {
+	if !s.mayAnswer(in) || s.work.Err() != nil {
 		return nil
 	}
 	s.Running.Open(&s.transformer.opened, in.Data)
 	expanded := int64(s.Running.Expanded(&s.transformer.opened) - len(in.Data))
-	if !s.inFlight.process(s.work, in, expanded, s.partitions.maxInFlight(), in.isSuspect) {
+	if !s.inFlight.beginProcessing(s.work, in, expanded, s.partitions.maxInFlight(), in.isSuspect) {
 		return nil
 	}
 	beginSpan(s.Scope, in)

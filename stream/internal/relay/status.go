@@ -19,8 +19,8 @@ func (r *Relay) Report(s *spec.Status) {
 		s.Deliveries = r.deliveries.Report(r.Conn.Stats().Reconnects, r.Conn.ConnectedServerName())
 	}
 	s.Busy = r.utilization.value()
-	if held := r.unacked.Load(); held != nil {
-		s.InFlight = held.size()
+	if f := r.inFlight.Load(); f != nil {
+		s.InFlight = f.size()
 	} else if queue := r.core.queue.Load(); queue != nil {
 		s.InFlight = queue.Bytes()
 	}
@@ -31,7 +31,7 @@ func (r *Relay) Report(s *spec.Status) {
 }
 
 // IsWaitingForModel reports whether inputs wait for a model.
-func (r *Relay) IsWaitingForModel() bool { return r.gate.isWaiting() }
+func (r *Relay) IsWaitingForModel() bool { return r.gate.isWaitingForModel() }
 
 // HasAnswered reports whether a pipeline of this name has answered an input, also if its models were deleted since.
 func (r *Relay) HasAnswered(ctx context.Context) (bool, error) { return r.consumers.hasAnswered(ctx) }

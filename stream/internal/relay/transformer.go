@@ -108,6 +108,7 @@ func (t *transformer) hasStored(ctx context.Context, in *input, kinds ...wire.An
 	return false
 }
 
+// transform decodes and projects an opened input. It returns nil when ctx is done first.
 func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
 	decoding := childSpan(t.Scope, in, "decode", trace.SpanKindInternal)
@@ -143,6 +144,12 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	}
 	defer t.Running.Release(r)
 	nameModel(in.span, r.Live)
+	return t.addOutputs(a, m, r, marks)
+}
+
+// addOutputs adds the outputs and rejected rows of a projected message to its answer.
+func (t *transformer) addOutputs(a *answer, m *arrowio.Message, r *plugin.Result, marks []wire.Pair) *answer {
+	in := a.in
 	a.maxBody = t.composer.maxOutputBody(in)
 	if in.Delivered > 1 { // parts that are stored must not mix with those of another split
 		a.maxBody = cmp.Or(t.undeliverable.maxBody(in), a.maxBody)
@@ -158,9 +165,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	for i, body := range bodies {
 		a.parts = append(a.parts, t.composer.newOutput(in, i, body, t.metadata.pairs, pairs[i]))
 	}
-	a.rows.Unseen = m.Unseen()
-	a.rows.Skip = r.Skipped
-	a.rows.Dead = r.RejectedRows()
+	a.rows.Unseen, a.rows.Skip, a.rows.Dead = m.Unseen(), r.Skipped, r.RejectedRows()
 	a.rows.Out = m.Rows() - a.rows.Skip - a.rows.Dead
 	if a.rows.Dead > 0 {
 		if err := t.composer.addRejectedRows(a, r); err != nil {
@@ -174,8 +179,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 func (t *transformer) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
 	in := a.in
 	a.result, a.rows.Pass = "pass", m.Rows()
-	a.parts = []*part{t.composer.newOutput(in, 0, in.Data,
-		appendPairs([]wire.Pair{wire.VersionPair()}, in, 0, 1, marks))}
+	a.parts = []*part{t.composer.newOutput(in, 0, in.Data, appendPairs([]wire.Pair{wire.VersionPair()}, in, 0, 1, marks))}
 	setContentType(a.parts[0].msg.Header, nil, t.Stage.Spec.Format)
 	return a
 }

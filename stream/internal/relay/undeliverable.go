@@ -115,7 +115,7 @@ func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duratio
 	one.times++
 	one.delivered, one.due, one.maxBody = a.in.Delivered, now.Add(delay), a.maxBody
 	for _, o := range a.parts {
-		if o.isStored || o.isDoubtful || o.number != 0 {
+		if o.isStored || o.isDoubtful || o.attempt != 0 {
 			if one.parts == nil {
 				one.parts = map[string]*part{}
 			}

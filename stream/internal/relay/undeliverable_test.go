@@ -17,7 +17,7 @@ func TestSplitOfPostponed(t *testing.T) {
 		"refused":       {part{err: errors.New("over the limit")}, 0},
 		"stored":        {part{isStored: true}, 100},
 		"may be stored": {part{isDoubtful: true}, 100},
-		"not confirmed": {part{number: 1}, 100},
+		"not confirmed": {part{attempt: 1}, 100},
 	} {
 		u, in := &undeliverable{}, &input{}
 		u.add(&answer{in: in, maxBody: 100, parts: []*part{&c.first, {id: "second"}}}, errRefused, time.Now())
