@@ -140,8 +140,8 @@ func TestStandbyKeepsTheRecord(t *testing.T) {
 	}
 }
 
-// TestFormerTrainerKeepsTheRecord: a former trainer whose reader ends in order, or which reaches the end, removes its own
-// start from the record, and not the crashes of the replica that has become the trainer.
+// TestFormerTrainerKeepsTheRecord: a former trainer whose reader ends in order, or which reaches the end, removes its
+// own start from the record, and not the crashes of the replica that has become the trainer.
 func TestFormerTrainerKeepsTheRecord(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
