@@ -56,17 +56,24 @@ func (g *Group) Run(ctx context.Context) {
 // session is the membership of this process while it has one key.
 type session struct {
 	*Group
-	lease  *Lease
-	member member
-	works  map[string]context.CancelFunc // of the parts that run
-	ended  chan string                   // parts that were drained
-	woken  chan struct{}                 // signalled when one of its leases was read or written
-	hints  *rate.Limiter                 // of announced assignments that are read at once
+	lease       *Lease
+	coordinator *Lease // the lease of the coordinator
+	member      member
+	works       map[string]context.CancelFunc // of the parts that run
+	ended       chan string                   // parts that were drained
+	woken       chan struct{}                 // signalled when one of its leases was read or written
+	hints       *rate.Limiter                 // of announced assignments that are read at once
 }
 
 // successors is how many members wait for the lease of the coordinator in a hurry: those that own parts and are the
 // first by name. So the requests of the others do not grow with it.
 const successors = 8
+
+// isPatient reports whether enough other members wait for the lease of the coordinator.
+func (s *session) isPatient() bool {
+	a := s.coordinator.Status().Holder.Assignment
+	return a != nil && a.ownersBefore(s.Own.Holder) >= successors
+}
 
 func (s *session) wake() {
 	select {
@@ -79,52 +86,35 @@ func (s *session) wake() {
 func (s *session) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	lives, end := context.WithCancel(context.WithoutCancel(ctx))
+	joined, end := context.WithCancel(context.WithoutCancel(ctx)) // until all is drained
 	defer end()
-	stop := s.lease.Start(lives, func(context.Context, uint64) { s.wake() })
-	var coordinator *Lease
-	coordinator = s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
-		Observe: s.wake, HintDelay: s.hintDelay, IsPatient: func() bool { // enough others wait for it
-			a := coordinator.Status().Holder.Assignment
-			return a != nil && a.ownersBefore(s.Own.Holder) >= successors
-		}})
-	stopCoordinator := coordinator.Start(lives, func(ctx context.Context, term uint64) {
-		if tenure := coordinator.Tenure(); tenure.Term == term && term != 0 {
-			s.coordinate(ctx, coordinator, tenure)
+	stop := s.lease.Start(joined, func(context.Context, uint64) { s.wake() })
+	s.coordinator = s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
+		Observe: s.wake, HintDelay: s.hintDelay, IsPatient: s.isPatient})
+	stopCoordinator := s.coordinator.Start(joined, func(ctx context.Context, term uint64) {
+		if tenure := s.coordinator.Tenure(); tenure.Term == term && term != 0 {
+			s.coordinate(ctx, s.coordinator, tenure)
 		}
 	})
 	release := func() {
 		stopCoordinator()
-		coordinator.Release(ctx)
+		s.coordinator.Release(ctx)
 	}
 	defer func() {
 		stop()
 		s.lease.Release(ctx)
 		if s.member.leaves {
-			s.handOver(coordinator)
+			s.handOver()
 		}
 		release()
 	}()
 	stopped := ctx.Done()
 	for tenure := s.lease.Tenure(); ; {
-		if now := s.lease.Tenure(); now != tenure {
-			s.stopAll()
-			if now.Term != tenure.Term && now.Term != 0 { // others may own its parts since
-				s.member.newest, s.member.stored = Assignment{}, nil
-				coordinator.forget()
-			}
-			tenure = now
-		}
-		if own := s.lease.Status().Holder; own.Holder == s.member.name {
-			s.member.stored = own.Holds
-		}
-		if a := coordinator.Status().Holder.Assignment; a != nil {
-			s.member.read(*a)
-		}
+		tenure = s.read(tenure)
 		if len(s.member.running) == 0 && (s.member.leaves || s.lease.isLost()) {
 			return
 		}
-		s.step(&wg, lives, tenure)
+		s.step(&wg, joined, tenure)
 		var expired <-chan time.Time // a session that cannot be renewed ends without a notification
 		if tenure.Term != 0 {
 			expired = time.After(s.lease.untilExpiry())
@@ -135,7 +125,7 @@ func (s *session) run(ctx context.Context) {
 			delete(s.member.running, part)
 			delete(s.works, part)
 		case <-stopped:
-			if stopped, s.member.leaves = nil, true; coordinator.Term() == 0 {
+			if stopped, s.member.leaves = nil, true; s.coordinator.Term() == 0 {
 				release()
 			}
 		case <-expired:
@@ -143,12 +133,34 @@ func (s *session) run(ctx context.Context) {
 	}
 }
 
+// read has the member read its stored claim and the assignment, and returns the tenure of the session. If that is
+// another than before, all parts are stopped.
+func (s *session) read(before Tenure) Tenure {
+	now := s.lease.Tenure()
+	if now != before {
+		for _, stop := range s.works {
+			stop()
+		}
+	}
+	if now.Term != before.Term && now.Term != 0 { // others may own its parts since
+		s.member.newest, s.member.stored = Assignment{}, nil
+		s.coordinator.forget()
+	}
+	if own := s.lease.Status().Holder; own.Holder == s.member.name {
+		s.member.stored = own.Holds
+	}
+	if a := s.coordinator.Status().Holder.Assignment; a != nil {
+		s.member.read(*a)
+	}
+	return now
+}
+
 // handOver has the parts of this member assigned to others if it is the coordinator: its successor would first have to
 // read all sessions. The session is released.
-func (s *session) handOver(coordinator *Lease) {
+func (s *session) handOver() {
 	timeout := time.After(ReleaseTimeout)
-	for coordinator.Term() != 0 {
-		if a := coordinator.Status().Holder.Assignment; a == nil || !a.names(s.Own.Holder) {
+	for s.coordinator.Term() != 0 {
+		if a := s.coordinator.Status().Holder.Assignment; a == nil || !a.names(s.Own.Holder) {
 			return
 		}
 		select {
@@ -175,14 +187,8 @@ func (s *session) hintDelay() time.Duration {
 	return min(time.Duration(n)*time.Millisecond, natsx.AnnounceDelay())
 }
 
-func (s *session) stopAll() {
-	for _, stop := range s.works {
-		stop()
-	}
-}
-
 // step begins and ends parts as they are assigned, and has the claim list them.
-func (s *session) step(wg *sync.WaitGroup, lives context.Context, tenure Tenure) {
+func (s *session) step(wg *sync.WaitGroup, joined context.Context, tenure Tenure) {
 	m := &s.member
 	for part, stop := range s.works {
 		if !m.isAssigned(part) {
@@ -201,7 +207,7 @@ func (s *session) step(wg *sync.WaitGroup, lives context.Context, tenure Tenure)
 		return
 	}
 	for _, part := range m.starts() {
-		ctx, stop := context.WithCancel(lives)
+		ctx, stop := context.WithCancel(joined)
 		m.running[part], s.works[part] = true, stop
 		wg.Go(func() {
 			defer stop()

@@ -136,8 +136,8 @@ func (l *Lease) untilExpiry() time.Duration {
 	return l.state.expires - l.now()
 }
 
-// claimed is the revision of this replica's last confirmed claim; 0: none.
-func (l *Lease) claimed() uint64 {
+// claimRevision is the revision of this replica's last confirmed claim; 0: none.
+func (l *Lease) claimRevision() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state.revision
@@ -171,7 +171,7 @@ func (l *Lease) Acquire(ctx context.Context) error {
 }
 
 func (l *Lease) acquire(ctx context.Context) error {
-	if l.shared != nil && l.claimed() != 0 {
+	if l.shared != nil && l.claimRevision() != 0 {
 		if err := l.shared.keep(ctx); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (l *Lease) acquire(ctx context.Context) error {
 		return err
 	}
 	next := l.decide(&r)
-	if next == end {
+	if next == endSession {
 		err = l.shared.bucket.delete(ctx, r.claim.Session.Key, r.session.revision, l.options.TTL)
 		if r.claim, r.session = nil, (entry{}); err == nil {
 			next = l.decide(&r)
@@ -198,10 +198,10 @@ func (l *Lease) acquire(ctx context.Context) error {
 // read reads the lease, and the session that it names. The lease itself is read only if it may have changed: where it
 // is renewed, the holder knows its revision, and where a session is renewed instead, it is read once a TTL.
 func (l *Lease) read(ctx context.Context) (r reading, err error) {
-	isRenewed := l.shared == nil && l.claimed() != 0
+	isRenewed := l.shared == nil && l.claimRevision() != 0
 	isKnown := isRenewed || l.shared != nil && l.stored.claim != nil && l.stored.claim.Session != nil
 	age := l.options.TTL
-	if l.state.isPatient && l.claimed() == 0 {
+	if l.state.isPatient && l.claimRevision() == 0 {
 		age *= 2
 	}
 	if !isKnown || l.isStale || !isRenewed && l.now()-l.storedAt > age {
@@ -214,7 +214,7 @@ func (l *Lease) read(ctx context.Context) (r reading, err error) {
 	r = reading{entry: l.stored, at: l.now()}
 	if l.shared != nil && r.claim != nil && r.claim.Session != nil && r.claim.Holder != l.options.Claim.Holder {
 		var at time.Time
-		if at, err = l.shared.complete(ctx, &r, l.began.Add(l.storedAt)); r.session.claim != nil {
+		if at, err = l.shared.addSession(ctx, &r, l.began.Add(l.storedAt)); r.session.claim != nil {
 			r.at = at.Sub(l.began)
 		}
 	}
@@ -266,7 +266,7 @@ func (l *Lease) decide(r *reading) action {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.isPatient = isPatient
-	r.isCurrent = l.shared != nil && !l.isChanged && l.state.under == session
+	r.isCurrent = l.shared != nil && !l.isChanged && l.state.sessionTenure == session
 	next := l.state.step(*r)
 	if !r.isOwn {
 		l.observe(holder)
@@ -281,21 +281,28 @@ func (l *Lease) observe(holder Claim) {
 	}
 }
 
+// renewSession returns the session that the claim is to name, and its tenure; none if the claim itself is renewed.
+func (l *Lease) renewSession(ctx context.Context) (*Session, Tenure, error) {
+	if l.shared == nil {
+		return nil, Tenure{}, nil
+	}
+	if !l.hasJoined {
+		l.hasJoined = true
+		l.shared.users.Add(1)
+	}
+	err := l.shared.keep(ctx)
+	session, tenure := l.shared.session()
+	if err == nil && tenure.Term == 0 {
+		err = errNoSession
+	}
+	return session, tenure, err
+}
+
 // write replaces what was read by this replica's claim. It continues the assignment of the former holder.
 func (l *Lease) write(ctx context.Context, r *reading) error {
-	var session *Session
-	var under Tenure
-	if l.shared != nil {
-		if !l.hasJoined {
-			l.hasJoined = true
-			l.shared.users.Add(1)
-		}
-		if err := l.shared.keep(ctx); err != nil {
-			return err
-		}
-		if session, under = l.shared.session(); under.Term == 0 {
-			return errNoSession
-		}
+	session, sessionTenure, err := l.renewSession(ctx)
+	if err != nil {
+		return err
 	}
 	l.mu.Lock()
 	if l.state.revision == 0 { // a claim of this process too: an unconfirmed one, or of a lease that was not released
@@ -323,7 +330,7 @@ func (l *Lease) write(ctx context.Context, r *reading) error {
 		return err
 	}
 	lapses := l.state.lapses
-	if l.state.confirm(next, sent, l.now(), under); l.state.lapses != lapses {
+	if l.state.confirm(next, sent, l.now(), sessionTenure); l.state.lapses != lapses {
 		l.former = "" // whatever its session was then, it is not known now
 	}
 	l.stored, l.storedAt, l.isStale = entry{&claim, next, claim.Assignment}, sent, false
@@ -348,7 +355,7 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 		l.isDue.Store(false)
 		l.isStale = l.isHinted.Swap(false) || l.isStale
 		began, longest := l.now(), MaxTTL
-		if ctx.Err() == nil || l.claimed() != 0 {
+		if ctx.Err() == nil || l.claimRevision() != 0 {
 			if err := l.Acquire(running); err != nil && ctx.Err() == nil {
 				longest = readInterval(l.options.TTL)
 				l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
@@ -364,8 +371,8 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 	key := l.bucket.keys.Watch(l.options.Key, func(change natsx.Change) {
 		// It was released, another replica has it, or it has another list of members; without a key, that may have been
 		// announced while the connection was down. More announcements do not make the attempt earlier.
-		claimed := l.claimed()
-		isNews := change.Revision != claimed && (change.Key != "" || claimed == 0)
+		own := l.claimRevision()
+		isNews := change.Revision != own && (change.Key != "" || own == 0)
 		if isNews && !l.isHinted.Swap(true) {
 			attempts.Within(l.options.HintDelay())
 		}
@@ -396,7 +403,7 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 
 // pause is how long to wait for the next attempt after one that began at a time.
 func (l *Lease) pause(began time.Duration) time.Duration {
-	if l.shared != nil && l.claimed() != 0 {
+	if l.shared != nil && l.claimRevision() != 0 {
 		return time.Until(l.shared.current.Load().due)
 	}
 	l.mu.Lock()

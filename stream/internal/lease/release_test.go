@@ -271,11 +271,11 @@ func TestRenewedWhileItEnds(t *testing.T) {
 		if _, session := l.shared.session(); session.Term == 0 {
 			return 0
 		}
-		return l.shared.current.Load().lease.claimed()
+		return l.shared.current.Load().lease.claimRevision()
 	}
 	hold(t, l)
 	ctx, cancel := context.WithCancel(t.Context())
-	renewed, own := false, l.claimed()
+	renewed, own := false, l.claimRevision()
 	l.Run(ctx, func(context.Context, uint64) {
 		cancel()
 		before := revision()
@@ -287,7 +287,7 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	if !renewed {
 		t.Error("the lease is not renewed while its holder ends")
 	}
-	if l.claimed() != own {
+	if l.claimRevision() != own {
 		t.Error("the lease is renewed, not only its session")
 	}
 }
@@ -367,7 +367,7 @@ func TestLeftSessions(t *testing.T) {
 	const standby = "process.standby" // of a pipeline named process
 	for key, ttl := range map[string]time.Duration{"process.5": MinTTL, "process.6": MaxTTL, standby: MinTTL} {
 		l := bucket.renewed(Options{Key: key, Claim: Claim{Holder: key}, TTL: ttl})
-		until(func() bool { return l.claimed() != 0 }, func() error { return l.Acquire(t.Context()) })
+		until(func() bool { return l.claimRevision() != 0 }, func() error { return l.Acquire(t.Context()) })
 	}
 	holds := func(key string) bool {
 		var e entry
@@ -501,7 +501,7 @@ func (b *Bucket) revision(ctx context.Context, key string, ttl time.Duration) (u
 	r := reading{}
 	var err error
 	if r.entry, err = b.read(ctx, key, ttl); r.claim != nil && r.claim.Session != nil {
-		_, err = b.sessionOf(ttl).complete(ctx, &r, time.Now())
+		_, err = b.sessionOf(ttl).addSession(ctx, &r, time.Now())
 	}
 	if r.claim == nil || err != nil {
 		return 0, err

@@ -71,8 +71,8 @@ func (r *roster) next(at time.Duration) time.Duration {
 	return next
 }
 
-// read records what was read of a key, and reports whether it has expired. A free session is read once a life, since an
-// announcement may be lost.
+// read records what was read of a key, and reports whether its member has stopped: its session has expired, or its
+// process has died. A free session is read once a TTL, since an announcement may be lost.
 func (r *roster) read(name string, e entry, at time.Duration, hasDied bool) (isStopped bool) {
 	m := r.keys[name]
 	m.isRead = true

@@ -2,64 +2,19 @@ package lease
 
 import "time"
 
-// A lease expires by the clocks of the replicas that use it, each its own, monotonic one: the time of the server, and
-// steps of any wall clock, change nothing.
+// state is one replica's part in a lease, without requests and clocks: it holds the lease or waits for it. A lease
+// expires by the monotonic clock of each replica. The time of the server, and steps of a wall clock, change nothing.
 //
 //   - The holder renews it every third of its TTL. It holds it for the TTL, counted from sending the last renewal that
 //     the server confirmed.
 //   - A replica that waits reads it at the leader a quarter of the TTL after it has read a new revision, and then every
-//     twelfth. A revision that is unchanged for 1.1 TTLs, counted from its first reading, has expired: its
-//     holder, which began to count earlier, has stopped before. The replica takes the lease by compare-and-set, which
-//     fails if the holder has renewed it since.
-//   - Of the time between two readings at most half a TTL counts: in an outage of the servers a holder cannot renew its
-//     lease, and it needs some time to do so after it. That is not needed for safety: the count begins with a reading,
-//     and a confirmed renewal changes the revision.
-func renewalInterval(ttl time.Duration) time.Duration { return ttl / 3 }
-func readInterval(ttl time.Duration) time.Duration    { return ttl / 6 }
-func maxCounted(ttl time.Duration) time.Duration      { return ttl / 2 }
-func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
-
-// A claim that names the session of a process is not renewed: it is valid while the session is, the lease of a key
-// that the process renews for all its leases. The holder holds it while the session has the tenure under which the
-// claim was stored; if that has lapsed, it stores the claim again. A replica that waits counts the time since the
-// last renewal of the session. It first deletes a session that has expired, by compare-and-set, which fails if it was
-// renewed since; with it all its leases are free.
-
-// observation is what a replica has read of a lease that another one holds. Times are those of a monotonic clock since
-// any moment. The zero value has read nothing.
-type observation struct {
-	revision    uint64
-	first, last time.Duration // of the first and the newest reading of the revision
-	since       time.Duration // of the first reading, plus the time that does not count
-}
-
-// read is the observation after a reading that was answered at a time. isExpired reports whether the lease has expired.
-func (o observation) read(revision uint64, at, ttl time.Duration) (next observation, isExpired bool) {
-	if revision != o.revision {
-		return observation{revision, at, at, at}, false
-	}
-	o.since += max(at-o.last-maxCounted(ttl), 0)
-	o.last = at
-	return o, at-o.since >= expiry(ttl)
-}
-
-// next returns when to read the lease again: often if a renewal is due. A replica that is not urgent reads a lease that
-// was renewed once a TTL.
-func (o observation) next(ttl time.Duration, isUrgent bool) time.Duration {
-	next := o.last + ttl/12
-	if o.last == o.first {
-		if !isUrgent {
-			return o.last + ttl
-		}
-		next = o.last + ttl/4
-	}
-	if end := o.since + expiry(ttl); end > o.last {
-		next = min(next, end)
-	}
-	return next
-}
-
-// state is one replica's part in a lease, without requests and clocks: it holds the lease or waits for it.
+//     twelfth. A revision that is unchanged for 1.1 TTLs since its first reading has expired: its holder, which began
+//     to count earlier, has stopped. The replica takes the lease by compare-and-set, which fails if it was renewed.
+//   - Of the time between two readings at most half a TTL counts, so that a holder can renew its lease after an outage
+//     of the servers. Safety does not depend on it.
+//   - A claim that names the session of a process is valid while the session is, which the process renews for all its
+//     leases. If the session has lapsed, the holder stores the claim again. A replica that waits counts from the last
+//     renewal of the session. It deletes an expired one by compare-and-set, which frees all its leases.
 type state struct {
 	ttl       time.Duration
 	isPatient bool // see Options.IsPatient
@@ -70,31 +25,32 @@ type state struct {
 	revision uint64        // of the last confirmed claim; 0: none
 	expires  time.Duration // when it is no longer held, unless it is renewed
 	lapses   uint64        // renewals that were confirmed after that
-	under    Tenure        // of the session when the claim was stored, if it names one
+	// sessionTenure is that of the session when the claim was stored, if it names one.
+	sessionTenure Tenure
 
 	// Of a replica that waits.
-	observed observation
-	theirTTL time.Duration // of the observed claim
+	observed    observation
+	observedTTL time.Duration // of the observed claim
 }
 
 // isHeld reports whether the lease is held at a time.
 func (s *state) isHeld(at time.Duration) bool { return s.term != 0 && at <= s.expires }
 
 // confirm notes that a claim of this replica, sent at a time, is stored at a revision. If it names a session, that had
-// the tenure under when it was sent.
-func (s *state) confirm(revision uint64, sent, at time.Duration, under Tenure) {
+// this tenure when it was sent.
+func (s *state) confirm(revision uint64, sent, at time.Duration, session Tenure) {
 	if s.term == 0 {
 		s.term = revision
-	} else if s.under != under || under.Term == 0 && at > s.expires {
+	} else if s.sessionTenure != session || session.Term == 0 && at > s.expires {
 		s.lapses++
 	}
-	s.revision, s.expires, s.under, s.observed = revision, sent+s.ttl, under, observation{}
+	s.revision, s.expires, s.sessionTenure, s.observed = revision, sent+s.ttl, session, observation{}
 }
 
 // tenure is the tenure at a time, while the session that the claim names, if it names one, has a tenure.
 func (s *state) tenure(at time.Duration, session Tenure) Tenure {
 	t := Tenure{s.term, s.lapses}
-	if s.under != session || session.Term == 0 && !s.isHeld(at) {
+	if s.sessionTenure != session || session.Term == 0 && !s.isHeld(at) {
 		t.Term = 0
 	}
 	return t
@@ -107,9 +63,9 @@ func (s *state) lose() { s.term, s.revision = 0, 0 }
 type action int
 
 const (
-	wait action = iota // read it again later
-	take               // write the own claim, if the revision is still the same
-	end                // delete the session of its holder, if the revision of that is still the same
+	wait       action = iota // read it again later
+	take                     // write the own claim, if the revision is still the same
+	endSession               // delete the session of its holder, if the revision of that is still the same
 )
 
 // reading is what a replica has read of a lease at the leader, and what else it knows then.
@@ -156,14 +112,14 @@ func (s *state) step(r reading) action {
 	if r.claim == nil {
 		s.observed = observation{}
 	} else {
-		s.theirTTL = r.claim.ttl(s.ttl)
+		s.observedTTL = r.claim.ttl(s.ttl)
 		var isExpired bool
-		s.observed, isExpired = s.observed.read(r.newest(), r.at, s.theirTTL)
+		s.observed, isExpired = s.observed.read(r.newest(), r.at, s.observedTTL)
 		if !isExpired && !r.hasDied {
 			return wait
 		}
 		if r.session.claim != nil {
-			return end
+			return endSession
 		}
 	}
 	if r.yields {
@@ -182,8 +138,47 @@ func (s *state) next(began time.Duration) time.Duration {
 	case s.observed.revision == 0:
 		return began + readInterval(s.ttl)
 	}
-	if next := s.observed.next(min(s.ttl, s.theirTTL), !s.isPatient); next > began {
+	if next := s.observed.next(min(s.ttl, s.observedTTL), !s.isPatient); next > began {
 		return next
 	}
 	return began + readInterval(s.ttl) // the attempt failed
+}
+
+func renewalInterval(ttl time.Duration) time.Duration { return ttl / 3 }
+func readInterval(ttl time.Duration) time.Duration    { return ttl / 6 }
+func maxCounted(ttl time.Duration) time.Duration      { return ttl / 2 }
+func expiry(ttl time.Duration) time.Duration          { return ttl + ttl/10 }
+
+// observation is what a replica has read of a lease that another one holds. Times are those of a monotonic clock since
+// any moment. The zero value has read nothing.
+type observation struct {
+	revision    uint64
+	first, last time.Duration // of the first and the newest reading of the revision
+	since       time.Duration // of the first reading, plus the time that does not count
+}
+
+// read is the observation after a reading that was answered at a time. isExpired reports whether the lease has expired.
+func (o observation) read(revision uint64, at, ttl time.Duration) (next observation, isExpired bool) {
+	if revision != o.revision {
+		return observation{revision, at, at, at}, false
+	}
+	o.since += max(at-o.last-maxCounted(ttl), 0)
+	o.last = at
+	return o, at-o.since >= expiry(ttl)
+}
+
+// next returns when to read the lease again: often if a renewal is due. A replica that is not urgent reads a lease that
+// was renewed once a TTL.
+func (o observation) next(ttl time.Duration, isUrgent bool) time.Duration {
+	next := o.last + ttl/12
+	if o.last == o.first {
+		if !isUrgent {
+			return o.last + ttl
+		}
+		next = o.last + ttl/4
+	}
+	if end := o.since + expiry(ttl); end > o.last {
+		next = min(next, end)
+	}
+	return next
 }

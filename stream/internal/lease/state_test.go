@@ -54,8 +54,8 @@ func TestExpiry(t *testing.T) {
 		"a longer life":             {&Claim{Holder: "other", TTL: 2 * life.Milliseconds()}, every(5, 7.19), wait},
 		"the end of a longer life":  {&Claim{Holder: "other", TTL: 2 * life.Milliseconds()}, every(5, 7.2), take},
 		"under a session":           {&Claim{Holder: "other", Session: &Session{Holder: "it"}}, every(5, 6.09), wait},
-		"an expired session":        {&Claim{Holder: "other", Session: &Session{Holder: "it"}}, every(5, 6.1), end},
-		"a forged session":          {&Claim{Holder: "other", Session: &Session{Holder: unknownWriter}}, every(5, 6.1), end},
+		"an expired session":        {&Claim{Holder: "other", Session: &Session{Holder: "it"}}, every(5, 6.1), endSession},
+		"a forged session":          {&Claim{Holder: "other", Session: &Session{Holder: unknownWriter}}, every(5, 6.1), endSession},
 		"before a long life ends":   {&Claim{Holder: "other", TTL: 60 * life.Milliseconds()}, every(5, 11.59), wait},
 		"a long life":               {&Claim{Holder: "other", TTL: 60 * life.Milliseconds()}, every(5, 11.6), take},
 		"no replica has such a TTL": {&Claim{Holder: "other", TTL: 1 << 60}, every(5, 6.1), take},
@@ -91,7 +91,7 @@ func TestStep(t *testing.T) {
 		"an unconfirmed own":      {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true}, take},
 		"an own, for the standby": {reading{entry: entry{claim: theirs, revision: 1}, isOwn: true, yields: true}, take},
 		"under a dead process": {reading{entry: entry{claim: under, revision: 1}, hasDied: true, yields: true,
-			session: entry{claim: &Claim{Holder: "it"}, revision: 2}}, end},
+			session: entry{claim: &Claim{Holder: "it"}, revision: 2}}, endSession},
 		"under a session that was not read": {reading{entry: entry{claim: under, revision: 1}, hasDied: true}, take},
 	} {
 		if got := (&state{ttl: life}).step(c.r); got != c.want {
@@ -329,7 +329,7 @@ func (r *simulated) attempt() {
 		return
 	}
 	r.keep(func() {
-		if r.under == r.session.tenure(r.clock(), Tenure{}) {
+		if r.sessionTenure == r.session.tenure(r.clock(), Tenure{}) {
 			again()
 			return
 		}
@@ -400,7 +400,7 @@ func (r *simulated) read(again func()) {
 			}
 			again()
 		}
-		if next != end {
+		if next != endSession {
 			if next == wait {
 				again()
 				return
