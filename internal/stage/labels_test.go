@@ -205,7 +205,7 @@ func TestSameWindow(t *testing.T) {
 	}
 	window := func(s *Stage) (out []string) {
 		inspect(s).Window.All(func(r *window.Row) bool {
-			out = append(out, fmt.Sprint(r.Position, r.Time, r.Label, r.HeldOut(), r.X))
+			out = append(out, fmt.Sprint(r.Position, r.Time, r.Label, r.IsHeldOut(), r.X))
 			return true
 		})
 		return out

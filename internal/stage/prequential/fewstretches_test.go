@@ -18,7 +18,7 @@ func TestLossOfTwoStretches(t *testing.T) {
 		p := window.Position{Seq: seq + 1}
 		w.Add(window.Row{Position: p, Label: d.Classes[seq%3], X: x})
 		d.X, d.Y, d.N = append(d.X, x...), append(d.Y, int(seq%3)), d.N+1
-		if r := w.At(p); r.HeldOut() {
+		if r := w.At(p); r.IsHeldOut() {
 			rows = append(rows, r)
 		}
 	}
@@ -50,8 +50,8 @@ func TestSubstitutes(t *testing.T) {
 			t.Errorf("level %d: %d references, want %d", level, r.Len(), want)
 		}
 		for _, x := range r.All() {
-			if x.HeldOut() || x.Seq > 60 {
-				t.Errorf("row %d is a reference, held out %v", x.Seq, x.HeldOut())
+			if x.IsHeldOut() || x.Seq > 60 {
+				t.Errorf("row %d is a reference, held out %v", x.Seq, x.IsHeldOut())
 			}
 		}
 	}

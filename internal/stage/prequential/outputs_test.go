@@ -164,7 +164,7 @@ func TestReferencesOfEachClass(t *testing.T) {
 		seq++
 		w.Add(window.Row{Position: window.Position{Seq: seq}, Label: label, X: []float64{float64(seq)}})
 		r := w.At(window.Position{Seq: seq})
-		if r.HeldOut() {
+		if r.IsHeldOut() {
 			refs.Add(r)
 		}
 		refs.Sync(w)
@@ -173,13 +173,13 @@ func TestReferencesOfEachClass(t *testing.T) {
 	for range 500 {
 		next()
 	}
-	for next().HeldOut() { // until a stretch that is not held out begins
+	for next().IsHeldOut() { // until a stretch that is not held out begins
 	}
 	label = "few"
 	count := func() (n, held int) {
 		for _, r := range refs.All() {
 			if r.Label == "few" {
-				if n++; r.HeldOut() {
+				if n++; r.IsHeldOut() {
 					held++
 				}
 			}

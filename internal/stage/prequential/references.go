@@ -125,7 +125,7 @@ func (r *References) Sync(w *window.Window) {
 	w.EachClass(func(label string, rows []*window.Row) {
 		missing := min(minPerClass, r.level) - r.count[label]
 		for i := 0; i < len(rows) && missing > 0; i++ {
-			if x := rows[i]; x.IsIncluded() && !x.HeldOut() {
+			if x := rows[i]; x.IsIncluded() && !x.IsHeldOut() {
 				next = append(next, x)
 				missing--
 			}

@@ -231,7 +231,7 @@ func (d *dataset) sift() {
 
 // refer adds a row of the window to the references if it is held out and enters fits.
 func (d *dataset) refer(p window.Position) {
-	if r := d.window.At(p); r != nil && r.HeldOut() && r.IsIncluded() {
+	if r := d.window.At(p); r != nil && r.IsHeldOut() && r.IsIncluded() {
 		d.references.Add(r)
 	}
 }
@@ -239,7 +239,7 @@ func (d *dataset) refer(p window.Position) {
 // referAll does so for all rows of the window.
 func (d *dataset) referAll() {
 	d.window.All(func(r *window.Row) bool {
-		if r.HeldOut() && r.IsIncluded() {
+		if r.IsHeldOut() && r.IsIncluded() {
 			d.references.Add(r)
 		}
 		return true

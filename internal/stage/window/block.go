@@ -35,20 +35,20 @@ type Row struct {
 	// MessageRows is the number of rows of its message, labelled or not; 0: unknown, taken as 1
 	MessageRows int
 
-	class    int
-	heldOut  bool
-	lent     bool // fits see it although it is held out, as of the last Sift
-	excluded exclusion
-	counted  bool    // as an outlier
-	extreme  bool    // a value is far beyond the limits
-	missing  bool    // some features are NaN
-	limits   *limits // of its block, if a value is beyond them, as of the last Sift
-	hash     uint64  // 0: not computed; see Hash
+	class      int
+	isHeldOut  bool
+	isLent     bool // fits see it although it is held out, as of the last Sift
+	excluded   exclusion
+	isCounted  bool    // as an outlier
+	hasExtreme bool    // a value is far beyond the limits
+	hasMissing bool    // some features are NaN
+	limits     *limits // of its block, if a value is beyond them, as of the last Sift
+	hash       uint64  // 0: not computed; see Hash
 }
 
 // IsIncluded reports whether the row is in its window and enters fits and scores, as of the last Sift. Rows with an
 // extreme value may enter fits, within limits, but no scores.
-func (r *Row) IsIncluded() bool { return r.excluded == included && !r.extreme }
+func (r *Row) IsIncluded() bool { return r.excluded == included && !r.hasExtreme }
 
 // fitted returns the features as they enter fits. The result must not be changed.
 func (r *Row) fitted() []float64 {
@@ -80,24 +80,24 @@ func Hash(w *Window, r *Row) uint64 {
 func (r *Row) Neighbourhood() (from, to Position) { return r.stretch().neighbourhood(r.Position) }
 
 // IsUnseen reports whether no fit sees the row, as of the last Sift, although it enters scores.
-func (r *Row) IsUnseen() bool { return r.heldOut && !r.lent && r.IsIncluded() }
+func (r *Row) IsUnseen() bool { return r.isHeldOut && !r.isLent && r.IsIncluded() }
 
-func (r *Row) isFitted() bool { return (!r.heldOut || r.lent) && r.excluded == included }
+func (r *Row) isFitted() bool { return (!r.isHeldOut || r.isLent) && r.excluded == included }
 
-// HeldOut reports whether the row is held out: no fit sees it, so it is fair to all models. Only if its class has
+// IsHeldOut reports whether the row is held out: no fit sees it, so it is fair to all models. Only if its class has
 // hardly any other rows do fits see it too.
-func (r *Row) HeldOut() bool { return r.heldOut }
+func (r *Row) IsHeldOut() bool { return r.isHeldOut }
 
 // block is a run of rows. It begins with a row whose draw is below the border, so blocks are a function of the rows
 // that are there, and keep their mean size when rows leave.
 type block struct {
-	rows   []*Row
-	sum    *rowSums   // of the rows that enter fits, if isSummed
-	sums   *blockSums // nil: all rows are there; see AddSummary
-	limits *limits    // nil if the rows changed since the last Sift
+	rows     []*Row
+	cached   *rowMoments   // of the rows that enter fits, if isCurrent
+	unstored *unstoredRows // nil: all rows are there; see AddSummary
+	limits   *limits       // nil if the rows changed since the last Sift
 
 	low, high []float64 // bounds of each feature of its rows, and of those that have left
-	isSummed  bool      // no row that enters fits has changed since sum
+	isCurrent bool      // no row that enters fits has changed since cached was made
 
 	// As of the limits:
 	aside   []bool // by row: it is set aside
@@ -125,8 +125,8 @@ type Mapping struct {
 	Map func(ctx context.Context, dst []float64, rows [][]float64) error
 }
 
-// summer sums rows.
-type summer struct {
+// accumulator makes moments of rows.
+type accumulator struct {
 	features int
 	labelled bool
 	mapping  Mapping // Dim 0: rows are summed as they are
@@ -135,7 +135,7 @@ type summer struct {
 }
 
 // newSet returns an empty set.
-func (s *summer) newSet() *moments.Set {
+func (s *accumulator) newSet() *moments.Set {
 	for n := len(s.unused); n > 0; n = len(s.unused) {
 		set := s.unused[n-1]
 		if s.unused = s.unused[:n-1]; set.M() == s.columns() {
@@ -147,13 +147,13 @@ func (s *summer) newSet() *moments.Set {
 }
 
 // reuse keeps the memory of sums that are no longer used, for later sums.
-func (s *summer) reuse(sums *rowSums) {
+func (s *accumulator) reuse(sums *rowMoments) {
 	if sums != nil && len(s.unused) < 8 {
 		s.unused = append(s.unused, sums.Set)
 	}
 }
 
-func (s *summer) columns() int {
+func (s *accumulator) columns() int {
 	if s.mapping.Dim > 0 {
 		return s.mapping.Dim
 	}
@@ -189,37 +189,37 @@ func (b *block) widen(low, high []float64) {
 }
 
 // changed notes that a row was added or removed.
-func (b *block) changed() { b.isSummed, b.limits = false, nil }
+func (b *block) changed() { b.isCurrent, b.limits = false, nil }
 
 // moments returns the moments of the block, by the window's class numbers.
-func (b *block) moments(ctx context.Context, by *summer) (*rowSums, error) {
-	if b.isSummed {
-		return b.sum, nil
+func (b *block) moments(ctx context.Context, by *accumulator) (*rowMoments, error) {
+	if b.isCurrent {
+		return b.cached, nil
 	}
-	by.reuse(b.sum)
-	b.sum = nil
-	var beside *rowSums
-	if b.sums != nil {
-		beside = b.sums.sum
+	by.reuse(b.cached)
+	b.cached = nil
+	var others *rowMoments
+	if b.unstored != nil {
+		others = b.unstored.moments
 	}
-	s, err := by.sum(ctx, b.rows, beside)
-	if err == nil && beside != nil {
-		s, err = merge([]*rowSums{beside, s}, by.newSet())
+	s, err := by.sum(ctx, b.rows, others)
+	if err == nil && others != nil {
+		s, err = merge([]*rowMoments{others, s}, by.newSet())
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.sum, b.isSummed = s, true
+	b.cached, b.isCurrent = s, true
 	return s, nil
 }
 
-// sum returns the moments of the rows that enter fits; beside is the moments of the other rows of their block, or nil.
-func (s *summer) sum(ctx context.Context, rows []*Row, beside *rowSums) (*rowSums, error) {
+// sum returns the moments of the rows that enter fits. others are the moments of the other rows of their block, or nil.
+func (s *accumulator) sum(ctx context.Context, rows []*Row, others *rowMoments) (*rowMoments, error) {
 	impute := imputer{}
 	if s.mapping.Dim == 0 { // a mapping replaces missing features by the mean that its models have
-		impute = newImputer(rows, beside)
+		impute = newImputer(rows, others)
 	}
-	set := &rowSums{s.newSet(), impute.absent}
+	set := &rowMoments{s.newSet(), impute.absent}
 	x, y := make([][]float64, 0, min(len(rows), pauseRows)), make([]int, 0, min(len(rows), pauseRows))
 	for len(rows) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -231,7 +231,7 @@ func (s *summer) sum(ctx context.Context, rows []*Row, beside *rowSums) (*rowSum
 		for _, r := range part {
 			if r.isFitted() {
 				x, y = append(x, r.fitted()), append(y, r.class)
-				if r.missing && impute.mean != nil {
+				if r.hasMissing && impute.mean != nil {
 					x[len(x)-1] = slices.Clone(x[len(x)-1])
 					impute.fill(x[len(x)-1])
 				}
@@ -249,7 +249,7 @@ func (s *summer) sum(ctx context.Context, rows []*Row, beside *rowSums) (*rowSum
 }
 
 // add adds mapped rows to a set.
-func (s *summer) add(ctx context.Context, set *moments.Set, x [][]float64, y []int) error {
+func (s *accumulator) add(ctx context.Context, set *moments.Set, x [][]float64, y []int) error {
 	if s.mapping.Dim == 0 {
 		return set.AddRows(ctx, x, y)
 	}

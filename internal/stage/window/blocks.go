@@ -5,7 +5,7 @@ import "slices"
 // blockList holds rows in the order of their positions, in blocks. A row whose draw is below the border begins a block.
 type blockList struct {
 	blocks []*block
-	rows   int
+	count  int
 	border uint64
 	sample [][]float64 // scratch memory of sampleOf
 }
@@ -77,7 +77,7 @@ func (l *blockList) find(p Position) (at, i int, there bool) {
 
 // insert adds a row.
 func (l *blockList) insert(r *Row) {
-	l.rows++
+	l.count++
 	begins := r.draw(drawBorder) < l.border
 	if len(l.blocks) == 0 {
 		l.blocks = append(l.blocks, newBlock(len(r.X), r))
@@ -126,7 +126,7 @@ func (l *blockList) sampleOf(at int) [][]float64 {
 	from, to := l.sampledBlocks(at)
 	sample := l.sample[:0]
 	defer func() { l.sample = sample }()
-	if bound := share(sampledForLimits / float64(len(rows))); len(rows) > sampledForLimits {
+	if bound := drawLimit(sampledForLimits / float64(len(rows))); len(rows) > sampledForLimits {
 		for _, r := range rows {
 			if r.draw(drawStats) <= bound {
 				sample = append(sample, r.X)
@@ -153,7 +153,7 @@ func (l *blockList) sampleOf(at int) [][]float64 {
 
 // remove removes a row.
 func (l *blockList) remove(r *Row) {
-	l.rows--
+	l.count--
 	at, i, _ := l.find(r.Position)
 	b := l.blocks[at]
 	if i == 0 {
@@ -187,7 +187,7 @@ func (l *blockList) drop(at int) {
 // blockBack is the first block of the newest n rows, or the first of all.
 func (l *blockList) blockBack(n int) int {
 	for at := len(l.blocks) - 1; at > 0; at-- {
-		if n -= len(l.blocks[at].rows) + l.blocks[at].sums.total; n <= 0 {
+		if n -= len(l.blocks[at].rows) + l.blocks[at].unstored.total; n <= 0 {
 			return at
 		}
 	}
@@ -202,7 +202,7 @@ func (l *blockList) copyRows(s *Suffix, absent []*Row, at, i int, to []int) {
 		for _, r := range rows {
 			if r.isFitted() {
 				s.X, s.Y = append(s.X, r.fitted()...), append(s.Y, to[r.class])
-				missing = missing || r.missing
+				missing = missing || r.hasMissing
 			}
 		}
 	}

@@ -199,8 +199,8 @@ func (t *classes) lend(all []tally, changed func(*Row)) {
 		}
 		t.lent[c] = lent
 		for _, r := range rows {
-			if r.heldOut && r.lent != lent {
-				r.lent = lent
+			if r.isHeldOut && r.isLent != lent {
+				r.isLent = lent
 				changed(r)
 			}
 		}

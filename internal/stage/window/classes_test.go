@@ -174,7 +174,7 @@ func TestLentRows(t *testing.T) {
 		k := classesOfSizes(c.fitted + c.heldOut)
 		k.summedRows = make([]int, 1)
 		for i, r := range k.rows[0] {
-			r.heldOut = i >= c.fitted
+			r.isHeldOut = i >= c.fitted
 		}
 		changed := 0
 		of := []tally{{fitted: int32(c.fitted), heldOut: int32(c.heldOut)}}
@@ -187,7 +187,7 @@ func TestLentRows(t *testing.T) {
 		}
 		changed = 0
 		k.lend([]tally{{fitted: 20, heldOut: int32(c.heldOut)}}, func(*Row) { changed++ })
-		if want := map[bool]int{true: c.heldOut}[c.lent]; changed != want || k.lent[0] || k.rows[0][len(k.rows[0])-1].lent {
+		if want := map[bool]int{true: c.heldOut}[c.lent]; changed != want || k.lent[0] || k.rows[0][len(k.rows[0])-1].isLent {
 			t.Errorf("%+v: %d rows are held out again", c, changed)
 		}
 	}

@@ -9,23 +9,23 @@ import (
 
 // markMissing makes features that are not finite NaN, and notes whether there are any.
 func (r *Row) markMissing() {
-	r.missing = false
+	r.hasMissing = false
 	for j, v := range r.X {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			r.X[j], r.missing = math.NaN(), true
+			r.X[j], r.hasMissing = math.NaN(), true
 		}
 	}
 }
 
-// rowSums is the moments of some rows, with missing features replaced by the mean. A feature without a value in any of
-// these rows is 0 in the sums until merge gives it the mean of other rows.
-type rowSums struct {
+// rowMoments are the moments of some rows, with missing features replaced by the mean. A feature without a value in all
+// of these rows is 0 in the sums until merge gives it the mean of other rows.
+type rowMoments struct {
 	*moments.Set
 	absent []int // the features without a value, ascending
 }
 
 // rows is the number of rows in the sums.
-func (s *rowSums) rows() (n float64) {
+func (s *rowMoments) rows() (n float64) {
 	for c := -1; c < s.Classes(); c++ {
 		n += s.Count(c)
 	}
@@ -33,8 +33,8 @@ func (s *rowSums) rows() (n float64) {
 }
 
 // merge merges moments of distinct rows into an empty set.
-func merge(parts []*rowSums, into *moments.Set) (*rowSums, error) {
-	out := &rowSums{Set: into}
+func merge(parts []*rowMoments, into *moments.Set) (*rowMoments, error) {
+	out := &rowMoments{Set: into}
 	fill := make(map[int]float64)
 	for _, p := range parts {
 		for _, j := range p.absent {
@@ -62,7 +62,7 @@ func merge(parts []*rowSums, into *moments.Set) (*rowSums, error) {
 }
 
 // meanOf is the mean of a feature over the parts that have values of it. It is false if none has.
-func meanOf(parts []*rowSums, j int) (float64, bool) {
+func meanOf(parts []*rowMoments, j int) (float64, bool) {
 	sum, rows := 0.0, 0.0
 	for _, p := range parts {
 		if n := p.rows(); n > 0 && !slices.Contains(p.absent, j) {
@@ -78,10 +78,10 @@ type imputer struct {
 	absent []int // features without a value, whose mean is 0
 }
 
-// newImputer returns the means of the rows that enter fits. beside is the moments of the other rows of their block, nil
-// if there are none; features that these have get their mean.
-func newImputer(rows []*Row, beside *rowSums) (p imputer) {
-	if !slices.ContainsFunc(rows, func(r *Row) bool { return r.missing && r.isFitted() }) {
+// newImputer returns the means of the rows that enter fits. others are the moments of the other rows of their block, or
+// nil; features that these have get their mean.
+func newImputer(rows []*Row, others *rowMoments) (p imputer) {
+	if !slices.ContainsFunc(rows, func(r *Row) bool { return r.hasMissing && r.isFitted() }) {
 		return imputer{}
 	}
 	c := columnMeans{}
@@ -91,15 +91,15 @@ func newImputer(rows []*Row, beside *rowSums) (p imputer) {
 		}
 	}
 	p = c.imputer()
-	if beside == nil || beside.rows() == 0 {
+	if others == nil || others.rows() == 0 {
 		return p
 	}
 	for j := range p.mean {
-		if !slices.Contains(beside.absent, j) {
-			p.mean[j] = beside.Mean(j)
+		if !slices.Contains(others.absent, j) {
+			p.mean[j] = others.Mean(j)
 		}
 	}
-	p.absent = slices.DeleteFunc(p.absent, func(j int) bool { return !slices.Contains(beside.absent, j) })
+	p.absent = slices.DeleteFunc(p.absent, func(j int) bool { return !slices.Contains(others.absent, j) })
 	return p
 }
 

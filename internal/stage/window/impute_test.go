@@ -145,7 +145,7 @@ func imputedByHand(t *testing.T, w *Window, first Position, classes []string) *m
 // nothing is imputed.
 func TestImputer(t *testing.T) {
 	nan := math.NaN()
-	row := func(isMissing bool, x ...float64) *Row { return &Row{missing: isMissing, X: x} }
+	row := func(isMissing bool, x ...float64) *Row { return &Row{hasMissing: isMissing, X: x} }
 	p := newImputer([]*Row{row(true, nan, 1), row(true, 2, nan), row(true, 4, nan)}, nil)
 	x := []float64{nan, nan}
 	if p.fill(x); !slices.Equal(x, []float64{3, 1}) || len(p.absent) != 0 {
@@ -161,7 +161,7 @@ func TestImputer(t *testing.T) {
 	if p.fill(x); !slices.Equal(x, []float64{0, 1.5}) || !slices.Equal(p.absent, []int{0}) {
 		t.Errorf("imputed %v, absent %v", x, p.absent)
 	}
-	aside := &Row{missing: true, excluded: outlier, X: []float64{nan, 1}}
+	aside := &Row{hasMissing: true, excluded: outlier, X: []float64{nan, 1}}
 	if p := newImputer([]*Row{row(false, 1, 2), aside}, nil); p.mean != nil {
 		t.Errorf("means %v without a missing feature", p.mean)
 	}

@@ -181,11 +181,11 @@ func rounded(v, reach float64) float64 {
 
 // judgement is how a row compares with the limits.
 type judgement struct {
-	limited  bool    // a value is beyond them
-	extreme  int     // number of extreme values
-	enormous bool    // a value is beyond Enormous
-	feature  int     // the one that is farthest, relative to its limit
-	ratio    float64 // its distance from the median, as a multiple of its reach
+	isLimited  bool    // a value is beyond them
+	extreme    int     // number of extreme values
+	isEnormous bool    // a value is beyond Enormous
+	feature    int     // the one that is farthest, relative to its limit
+	ratio      float64 // its distance from the median, as a multiple of its reach
 }
 
 // judge compares a row with the limits. Missing features are ignored.
@@ -200,13 +200,13 @@ func (l *limits) judge(x []float64) (g judgement) {
 		case math.IsNaN(v) || math.IsInf(v, 0):
 			continue
 		case math.Abs(v) > Enormous:
-			g.enormous, ratio = true, math.Inf(1)
+			g.isEnormous, ratio = true, math.Inf(1)
 		case v < l.low[j] || v > l.high[j]:
 			ratio = math.Abs(v-l.median[j]) / l.reach[j]
 		default:
 			continue
 		}
-		g.limited = true
+		g.isLimited = true
 		if ratio > extremeRatio {
 			g.extreme++
 		}

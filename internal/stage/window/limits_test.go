@@ -109,10 +109,10 @@ func TestJudge(t *testing.T) {
 		want           judgement
 	}{
 		{5, 5, judgement{}}, {25, 25, judgement{}}, {-15, -15, judgement{}},
-		{26, 25, judgement{limited: true, ratio: 21. / 20}}, {-16, -15, judgement{limited: true, ratio: 21. / 20}},
-		{205, 25, judgement{limited: true, ratio: 10}}, {207, 5, judgement{limited: true, extreme: 1, ratio: 10.1}},
-		{1e140, 5, judgement{limited: true, extreme: 1, ratio: 1e140 / 20}},
-		{1.1e140, 5, judgement{limited: true, extreme: 1, enormous: true, ratio: math.Inf(1)}},
+		{26, 25, judgement{isLimited: true, ratio: 21. / 20}}, {-16, -15, judgement{isLimited: true, ratio: 21. / 20}},
+		{205, 25, judgement{isLimited: true, ratio: 10}}, {207, 5, judgement{isLimited: true, extreme: 1, ratio: 10.1}},
+		{1e140, 5, judgement{isLimited: true, extreme: 1, ratio: 1e140 / 20}},
+		{1.1e140, 5, judgement{isLimited: true, extreme: 1, isEnormous: true, ratio: math.Inf(1)}},
 		{math.Inf(1), 5, judgement{}},
 	} {
 		if got := l.judge([]float64{c.value}); got != c.want {
@@ -223,10 +223,10 @@ func TestInsertedRowsChangeTheirBlock(t *testing.T) {
 		{0, 1, 1, true}, {0, 15, 1, true}, {0, 99, 1, true},
 		{math.MaxUint64, 1, 2, false}, {math.MaxUint64, 15, 2, true}, {math.MaxUint64, 99, 2, false},
 	} {
-		b := &block{rows: []*Row{row(10), row(20)}, limits: &limits{}, isSummed: true}
+		b := &block{rows: []*Row{row(10), row(20)}, limits: &limits{}, isCurrent: true}
 		l := blockList{border: c.border, blocks: []*block{b}}
 		l.insert(row(c.seq))
-		if got := b.limits == nil && !b.isSummed; got != c.isChanged || len(l.blocks) != c.blocks || l.rows != 1 {
+		if got := b.limits == nil && !b.isCurrent; got != c.isChanged || len(l.blocks) != c.blocks || l.count != 1 {
 			t.Errorf("row %d, border %d: %d blocks, changed %v", c.seq, c.border, len(l.blocks), got)
 		}
 	}

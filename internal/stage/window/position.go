@@ -45,8 +45,8 @@ const (
 	drawThin
 )
 
-// share converts a probability to the bound below which a draw falls with that probability.
-func share(p float64) uint64 {
+// drawLimit is the bound below which a draw falls with a probability.
+func drawLimit(p float64) uint64 {
 	if p >= 1 {
 		return 1<<64 - 1
 	}

@@ -71,7 +71,7 @@ func (w *Window) sift() {
 	if !w.config.Summaries {
 		dropFew(w)
 	}
-	if w.blockList.rows == 0 {
+	if w.blockList.count == 0 {
 		return
 	}
 	w.changed = false
@@ -88,7 +88,7 @@ func (w *Window) sift() {
 	w.outliers.Limited, w.outliers.Classes = s.byClass()
 	w.classes.lend(s.counts, func(r *Row) {
 		at, _, _ := w.find(r.Position)
-		w.blocks[at].isSummed = false
+		w.blocks[at].isCurrent = false
 	})
 }
 
@@ -148,13 +148,13 @@ func (s *sifter) exclude(b *block) {
 		case b.aside[i]:
 			r.excluded = outlier
 			of.setAside++
-			if !r.counted {
-				r.counted = true
+			if !r.isCounted {
+				r.isCounted = true
 				s.outliers.Rows++
 			}
 		case !s.classes.included[r.class]:
 			r.excluded = sparseClass
-		case r.heldOut:
+		case r.isHeldOut:
 			of.heldOut++
 		default:
 			of.fitted++
@@ -163,7 +163,7 @@ func (s *sifter) exclude(b *block) {
 			of.limited++
 		}
 		if (before == included) != (r.excluded == included) {
-			b.isSummed = false
+			b.isCurrent = false
 			s.newlyIncluded = s.newlyIncluded || r.excluded == included
 		}
 	}
@@ -215,9 +215,9 @@ func (s *sifter) judge(b *block) {
 		if g.ratio > FarTail/reachOfNine {
 			b.farTail++
 		}
-		if s.limit(b, r, &g); g.enormous {
+		if s.limit(b, r, &g); g.isEnormous {
 			b.aside[i] = true
-		} else if b.sums == nil && g.isSuspect(len(r.X)) { // a summary has set its outliers aside
+		} else if b.unstored == nil && g.isSuspect(len(r.X)) { // a summary has set its outliers aside
 			suspects = append(suspects, suspect{i, r.class})
 		}
 	}
@@ -234,14 +234,14 @@ func (s *sifter) judge(b *block) {
 // limit notes the limits of a row with values beyond them, and describes the newest row with an extreme one.
 func (s *sifter) limit(b *block, r *Row, g *judgement) {
 	before := r.limits
-	s.newlyIncluded = s.newlyIncluded || r.extreme && g.extreme == 0
-	if r.limits, r.extreme = nil, g.extreme > 0; g.limited {
+	s.newlyIncluded = s.newlyIncluded || r.hasExtreme && g.extreme == 0
+	if r.limits, r.hasExtreme = nil, g.extreme > 0; g.isLimited {
 		r.limits = b.limits
 	}
 	if !before.isEqual(r.limits) {
-		b.isSummed = false
+		b.isCurrent = false
 	}
-	if o := &s.outliers; r.extreme && r.Compare(o.Newest.Position) >= 0 {
+	if o := &s.outliers; r.hasExtreme && r.Compare(o.Newest.Position) >= 0 {
 		o.Newest, o.Feature = *r, g.feature
 		o.Median, o.Reach = b.limits.median[g.feature], b.limits.reach[g.feature]
 	}
@@ -253,10 +253,10 @@ func (w *Window) classify(r *Row) {
 		return
 	}
 	g := w.limits.judge(r.X)
-	if r.extreme = g.extreme > 0; g.limited {
+	if r.hasExtreme = g.extreme > 0; g.isLimited {
 		r.limits = w.limits
 	}
-	if g.enormous {
+	if g.isEnormous {
 		r.excluded = outlier
 	} else if r.class >= len(w.classes.included) || !w.classes.included[r.class] {
 		r.excluded = sparseClass

@@ -221,7 +221,7 @@ func TestSiftsWhatHasChanged(t *testing.T) {
 	c, r := config, rand.New(rand.NewPCG(31, 32))
 	c.Rows = 1500
 	w := New(c)
-	w.border = share(1.0 / 60)
+	w.border = drawLimit(1.0 / 60)
 	rows := stream(33, 4000, 3, 0.6, 0.3, 0.1)
 	r.Shuffle(len(rows), func(i, k int) {
 		if max(i, k)-min(i, k) < 500 {
@@ -253,7 +253,7 @@ func TestSiftsWhatHasChanged(t *testing.T) {
 				t.Fatalf("after %d rows the limits of block %d are not those of its sample", i, at)
 			}
 			for _, row := range b.rows {
-				if g := b.limits.judge(row.X); g.limited != (row.limits != nil) || row.limits != nil && row.limits != b.limits {
+				if g := b.limits.judge(row.X); g.isLimited != (row.limits != nil) || row.limits != nil && row.limits != b.limits {
 					t.Fatalf("after %d rows a row of block %d was judged by other limits", i, at)
 				}
 			}
@@ -277,7 +277,7 @@ func TestSiftsWhatHasChanged(t *testing.T) {
 func TestSiftsByExtremeValues(t *testing.T) {
 	c := Config{Features: 1, Rows: 200, Classes: 1}
 	w := New(c)
-	w.border = share(1.0 / 50)
+	w.border = drawLimit(1.0 / 50)
 	p := Position{}
 	next := func(begins bool) Position {
 		for p.Seq++; (p.draw(drawBorder) < w.border) != begins; p.Seq++ {

@@ -15,8 +15,8 @@ func TestHoldOutByStretch(t *testing.T) {
 				for i := range rows {
 					r := Row{Position: Position{Seq: seq, Row: i}, MessageRows: rows}
 					again := Row{Position: Position{Created: 99, Seq: seq, Row: i}, MessageRows: rows}
-					held = append(held, r.stretch().isHeldOut(share(holdout)))
-					if again.stretch().isHeldOut(share(holdout)) != held[len(held)-1] {
+					held = append(held, r.stretch().isHeldOut(drawLimit(holdout)))
+					if again.stretch().isHeldOut(drawLimit(holdout)) != held[len(held)-1] {
 						t.Fatal("the creation time of the stream decides")
 					}
 				}
@@ -166,8 +166,8 @@ func TestStretchesOfMessages(t *testing.T) {
 			t.Errorf("%+v of messages of %d rows: stretch %d from %+v to %+v", c.p, c.rows, s.index, from, to)
 		}
 	}
-	if share(0) != 0 || share(0.5) != 1<<63 || share(0.25) != 1<<62 || share(1) != math.MaxUint64 ||
-		share(2) != math.MaxUint64 {
+	if drawLimit(0) != 0 || drawLimit(0.5) != 1<<63 || drawLimit(0.25) != 1<<62 || drawLimit(1) != math.MaxUint64 ||
+		drawLimit(2) != math.MaxUint64 {
 		t.Error("shares of the line")
 	}
 }

@@ -49,7 +49,7 @@ type Summary struct {
 // MoveTo gives the rows the position and time of the message of another stream that carries the summary. Rows stay held
 // out as their own positions have drawn.
 func (s *Summary) MoveTo(at Position, nanos int64, holdout float64) {
-	s.holdOut(share(holdout))
+	s.holdOut(drawLimit(holdout))
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		r.Position, r.Time = Position{Created: at.Created, Seq: at.Seq, Row: i}, nanos
@@ -61,7 +61,7 @@ func (s *Summary) MoveTo(at Position, nanos int64, holdout float64) {
 func (s *Summary) holdOut(holdout uint64) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
-		r.heldOut = r.heldOut || s.isDrawn && r.isDrawn(holdout)
+		r.isHeldOut = r.isHeldOut || s.isDrawn && r.isDrawn(holdout)
 	}
 	s.isDrawn = false
 }
@@ -99,7 +99,7 @@ const sampleRows = 64
 // valid after its iteration. It depends on Features, Classes, Holdout, Balance and Labelled of the configuration. It
 // checks ctx between two sums.
 func Summarize(ctx context.Context, c Config, rows iter.Seq[*Row]) (*Summary, error) {
-	d := &summarizer{config: c, heldOut: share(c.Holdout), tally: map[string]*labelCount{}}
+	d := &summarizer{config: c, holdout: drawLimit(c.Holdout), tally: map[string]*labelCount{}}
 	if err := d.computeLimits(ctx, rows); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func Summarize(ctx context.Context, c Config, rows iter.Seq[*Row]) (*Summary, er
 // summarizer makes a summary: limits of the features first, then the sample, then the sums.
 type summarizer struct {
 	config  Config
-	heldOut uint64 // as in a window
+	holdout uint64 // as in a window
 	limits  *limits
 	aside   []bool // by row
 	tally   map[string]*labelCount
@@ -174,7 +174,7 @@ func (d *summarizer) setAside(ctx context.Context, rows iter.Seq[*Row]) error {
 			numbers[r.Label] = class
 		}
 		perClass[class]++
-		if g := d.limits.judge(r.X); g.enormous {
+		if g := d.limits.judge(r.X); g.isEnormous {
 			d.aside[n] = true
 		} else if g.isSuspect(d.config.Features) {
 			suspects = append(suspects, suspect{n, class})
@@ -192,7 +192,7 @@ func compareDraws(a, b drawnRow) int {
 }
 
 func (d *summarizer) part(r *Row) int {
-	if r.stretch().isHeldOut(d.heldOut) {
+	if r.stretch().isHeldOut(d.holdout) {
 		return 1
 	}
 	return 0
@@ -283,7 +283,7 @@ func (d *summarizer) balance() {
 	fair := float64(all) / float64(classes)
 	for _, t := range d.tally {
 		if float64(t.fitted) > fair {
-			t.keepBelow = share(fair / float64(t.fitted))
+			t.keepBelow = drawLimit(fair / float64(t.fitted))
 		}
 	}
 }
@@ -325,7 +325,7 @@ func (d *summarizer) sumRest(ctx context.Context, rows iter.Seq[*Row]) (*Summary
 		case !t.kept:
 		case carried[n]:
 			own := *r
-			own.X, own.heldOut = slices.Clone(r.X), d.part(r) == 1
+			own.X, own.isHeldOut = slices.Clone(r.X), d.part(r) == 1
 			d.limits.apply(own.X)
 			s.Rows = append(s.Rows, own)
 		case d.part(r) == 0 && (t.keepBelow == math.MaxUint64 || r.draw(drawThin) < t.keepBelow):
@@ -400,7 +400,7 @@ func (s *Summary) Bytes() ([]byte, error) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		class, _ := slices.BinarySearch(h.Labels, r.Label)
-		if r.heldOut {
+		if r.isHeldOut {
 			class |= heldOutBit
 		}
 		b = binary.LittleEndian.AppendUint64(b, r.Seq)
@@ -500,7 +500,7 @@ func (h *head) readBody(b []byte, isDrawn bool) (*Summary, error) {
 		r.MessageRows = perMessage
 		class := binary.LittleEndian.Uint32(b[20:])
 		if !isDrawn {
-			r.heldOut, class = class&heldOutBit != 0, class&^heldOutBit
+			r.isHeldOut, class = class&heldOutBit != 0, class&^heldOutBit
 		}
 		if uint64(class) >= uint64(len(h.Labels)) || r.Seq < h.First || r.Seq > h.Last ||
 			i > 0 && r.Compare(s.Rows[i-1].Position) <= 0 {

@@ -217,7 +217,7 @@ func TestSumOfParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held, count := share(c.Holdout), map[string]float64{}
+		held, count := drawLimit(c.Holdout), map[string]float64{}
 		for i := range rows {
 			if !rows[i].stretch().isHeldOut(held) {
 				count[rows[i].Label]++
@@ -273,7 +273,7 @@ func TestUnlabelledSummary(t *testing.T) {
 	for i := range rows {
 		for k := range rows[i] {
 			rows[i][k].Label = ""
-			if !rows[i][k].stretch().isHeldOut(share(c.Holdout)) {
+			if !rows[i][k].stretch().isHeldOut(drawLimit(c.Holdout)) {
 				x, n = append(x, rows[i][k].X...), n+1
 			}
 		}
@@ -631,7 +631,7 @@ func TestSummariesKeepTheirHoldout(t *testing.T) {
 			t.Fatal("the summary was not added")
 		}
 		w.All(func(r *Row) bool {
-			out[names[i]] = r.HeldOut()
+			out[names[i]] = r.IsHeldOut()
 			i++
 			return true
 		})
@@ -661,7 +661,8 @@ func TestSummariesKeepTheirHoldout(t *testing.T) {
 			if _, carried := now[name]; !carried {
 				continue
 			}
-			if now[name] != r.stretch().isHeldOut(share(summed.Holdout)) || before[name] != r.isDrawn(share(summed.Holdout)) {
+			limit := drawLimit(summed.Holdout)
+			if now[name] != r.stretch().isHeldOut(limit) || before[name] != r.isDrawn(limit) {
 				t.Fatalf("moved %v: row %s is held out: %v, of version 1: %v", move, name, now[name], before[name])
 			}
 			if now[name] {

@@ -4,13 +4,13 @@ import "slices"
 
 // With Config.Summaries rows arrive and leave in blocks. Most rows of a block are not stored: only their sums are.
 
-// blockSums are the rows of a block that are not stored.
-type blockSums struct {
-	rows   []int // by the window's class number
-	total  int
-	sum    *rowSums // of the rows that enter fits, by the window's class numbers
-	newest int64    // time of the block's newest row
-	bytes  int64
+// unstoredRows are the rows of a block that are only in moments.
+type unstoredRows struct {
+	counts  []int // by the window's class number
+	total   int
+	moments *rowMoments // of the rows that enter fits, by the window's class numbers
+	newest  int64       // time of the block's newest row
+	bytes   int64
 }
 
 // AddSummary adds a summary, which the window owns from now on. Summaries must arrive in order: one that is not after
@@ -25,9 +25,9 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 			return Duplicate
 		}
 	}
-	s.holdOut(w.heldOut)
+	s.holdOut(w.holdout)
 	b := newBlock(w.config.Features)
-	b.sums = &blockSums{sum: &rowSums{s.Moments, s.Absent}}
+	b.unstored = &unstoredRows{moments: &rowMoments{s.Moments, s.Absent}}
 	for _, r := range s.Rows {
 		most := w.config.Classes
 		if _, many := slices.BinarySearch(s.Classes, r.Label); many {
@@ -43,7 +43,7 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 		w.classify(row)
 		w.classes.insert(row)
 		b.add(len(b.rows), row)
-		b.sums.newest = max(b.sums.newest, r.Time)
+		b.unstored.newest = max(b.unstored.newest, r.Time)
 	}
 	if len(b.rows) == 0 {
 		return OverClassLimit
@@ -51,34 +51,34 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 	to := make([]int, len(s.Classes))
 	for i, label := range s.Classes {
 		to[i] = w.classes.index[label]
-		b.addSummed(to[i], s.Summed[i])
+		b.countUnstored(to[i], s.Summed[i])
 	}
 	if w.config.Labelled {
-		b.sums.sum.Relabel(to[:min(len(to), b.sums.sum.Classes())])
+		b.unstored.moments.Relabel(to[:min(len(to), b.unstored.moments.Classes())])
 	}
-	b.sums.bytes = w.config.summaryBytes(len(b.rows), len(s.Classes))
+	b.unstored.bytes = w.config.summaryBytes(len(b.rows), len(s.Classes))
 	w.blocks = append(w.blocks, b)
 	w.countBlock(b, 1)
-	w.newest = max(w.newest, b.sums.newest)
+	w.newest = max(w.newest, b.unstored.newest)
 	for len(w.blocks) > 1 && w.isFull() {
 		w.dropFirst()
 	}
 	return Added
 }
 
-// addSummed counts rows of a class that are only in sums.
-func (b *block) addSummed(class, rows int) {
-	for len(b.sums.rows) <= class {
-		b.sums.rows = append(b.sums.rows, 0)
+// countUnstored counts rows of a class that are only in moments.
+func (b *block) countUnstored(class, rows int) {
+	for len(b.unstored.counts) <= class {
+		b.unstored.counts = append(b.unstored.counts, 0)
 	}
-	b.sums.rows[class] += rows
-	b.sums.total += rows
+	b.unstored.counts[class] += rows
+	b.unstored.total += rows
 }
 
 // countFitted counts the rows that enter fits by class.
-func (s *blockSums) countFitted(count []int) (n int) {
-	for c := -1; c < s.sum.Classes(); c++ {
-		rows := int(s.sum.Count(c))
+func (s *unstoredRows) countFitted(count []int) (n int) {
+	for c := -1; c < s.moments.Classes(); c++ {
+		rows := int(s.moments.Count(c))
 		if n += rows; c >= 0 {
 			count[c] += rows
 		}
@@ -88,7 +88,7 @@ func (s *blockSums) countFitted(count []int) (n int) {
 
 // isFull reports whether the oldest block has to leave.
 func (w *Window) isFull() bool {
-	first := w.blocks[0].sums
+	first := w.blocks[0].unstored
 	return w.Len() > w.maxRows || w.config.Bytes > 0 && w.bytes > w.config.Bytes ||
 		w.config.Age > 0 && w.newest-first.newest > int64(w.config.Age)
 }
@@ -96,10 +96,10 @@ func (w *Window) isFull() bool {
 // countBlock adds the rows of a block, or with sign -1 subtracts them.
 func (w *Window) countBlock(b *block, sign int) {
 	w.changed = true
-	w.blockList.rows += sign * len(b.rows)
-	w.summedRows += sign * b.sums.total
-	w.bytes += int64(sign) * b.sums.bytes
-	for c, n := range b.sums.rows {
+	w.blockList.count += sign * len(b.rows)
+	w.summedRows += sign * b.unstored.total
+	w.bytes += int64(sign) * b.unstored.bytes
+	for c, n := range b.unstored.counts {
 		for len(w.classes.summedRows) <= c {
 			w.classes.summedRows = append(w.classes.summedRows, 0)
 		}

@@ -16,17 +16,17 @@ import (
 type Window struct {
 	config  Config
 	maxRows int
-	heldOut uint64 // the share of rows that are held out
+	holdout uint64 // the share of rows that are held out
 
 	blockList
-	summer     summer
-	newestSums *rowSums // of the last suffix
-	classes    classes
-	summedRows int   // rows that are only in sums
-	bytes      int64 // of blocks with sums
-	quota      int   // maximum rows per class; it never rises, so that the order of arrival does not matter
-	newest     int64
-	start      Position // rows before it are not added; see Cut
+	accumulator   accumulator
+	newestMoments *rowMoments // of the last suffix
+	classes       classes
+	summedRows    int   // rows that are only in sums
+	bytes         int64 // of blocks with sums
+	quota         int   // maximum rows per class; it never rises, so that the order of arrival does not matter
+	newest        int64
+	start         Position // rows before it are not added; see Cut
 
 	source        sourceName
 	capped        int
@@ -42,9 +42,9 @@ type Window struct {
 // New returns an empty window.
 func New(c Config) *Window {
 	w := &Window{config: c, maxRows: c.MaxRows(), classes: classes{index: map[string]int{}}, seed: maphash.MakeSeed()}
-	w.heldOut, w.blockList.border = share(c.Holdout), share(1/float64(c.blockRows()))
+	w.holdout, w.blockList.border = drawLimit(c.Holdout), drawLimit(1/float64(c.blockRows()))
 	w.quota = w.maxRows
-	w.summer = summer{features: c.Features, labelled: c.Labelled}
+	w.accumulator = accumulator{features: c.Features, labelled: c.Labelled}
 	if c.Share > 0 {
 		w.classes.sources = []map[string]int{}
 	}
@@ -87,8 +87,8 @@ func (w *Window) Add(r Row) Outcome {
 		c, _ = w.classes.number(r.Label, w.config.Classes)
 	}
 	r.Label, r.Source = w.classes.names[c], w.source.intern(r.Source) // rows share one text
-	r.class, r.heldOut, r.lent, r.excluded = c, r.stretch().isHeldOut(w.heldOut), false, included
-	r.limits, r.extreme, r.hash = nil, false, 0
+	r.class, r.isHeldOut, r.isLent, r.excluded = c, r.stretch().isHeldOut(w.holdout), false, included
+	r.limits, r.hasExtreme, r.hash = nil, false, 0
 	row := &r
 	row.markMissing()
 	w.classify(row)
@@ -157,9 +157,9 @@ func dropReplaced(w *Window, class int) {
 
 // SetMapping makes moments of mapped rows from now on, of at most Config.MappedColumns columns.
 func (w *Window) SetMapping(l Mapping) {
-	w.summer.mapping = l
+	w.accumulator.mapping = l
 	for _, b := range w.blocks {
-		b.isSummed = false
+		b.isCurrent = false
 	}
 }
 
@@ -198,7 +198,7 @@ func (w *Window) IsGrowing() bool {
 }
 
 // Len is the number of rows, including those that are only in sums.
-func (w *Window) Len() int { return w.blockList.rows + w.summedRows }
+func (w *Window) Len() int { return w.blockList.count + w.summedRows }
 
 // HasSums reports whether some rows of a window are only in sums, so that the others are a sample.
 func HasSums(w *Window) bool { return w.summedRows > 0 }
@@ -219,7 +219,7 @@ func (w *Window) EachClass(f func(label string, rows []*Row)) {
 // rows.
 func (w *Window) Trainable() bool {
 	if !w.config.Labelled {
-		return w.blockList.rows >= 2
+		return w.blockList.count >= 2
 	}
 	return w.classes.ofAtLeast(w.classes.minRows(true)) >= 2
 }
@@ -237,7 +237,7 @@ func (w *Window) Bytes() int64 {
 	if w.config.Summaries {
 		return w.bytes
 	}
-	return int64(w.blockList.rows) * w.config.RowBytes()
+	return int64(w.blockList.count) * w.config.RowBytes()
 }
 
 // Suffix is the newest rows of a window for a fit: without held-out rows and those that enter no fit.
@@ -268,38 +268,38 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	if s.Rows == 0 {
 		return s, nil
 	}
-	w.summer.reuse(w.newestSums)
-	w.newestSums = nil
-	var parts []*rowSums
+	w.accumulator.reuse(w.newestMoments)
+	w.newestMoments = nil
+	var parts []*rowMoments
 	if len(absent) > 0 {
-		part, err := w.summer.sum(ctx, absent, nil)
+		part, err := w.accumulator.sum(ctx, absent, nil)
 		if err != nil {
 			return nil, fmt.Errorf("summing the window: %w", err)
 		}
-		defer w.summer.reuse(part)
+		defer w.accumulator.reuse(part)
 		parts = append(parts, part)
 	}
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
-		var part *rowSums
+		var part *rowMoments
 		err := ctx.Err() // learning may pause between two blocks
 		switch {
 		case err != nil:
 		case from == 0:
-			part, err = w.blocks[b].moments(ctx, &w.summer)
+			part, err = w.blocks[b].moments(ctx, &w.accumulator)
 		default:
-			part, err = w.summer.sum(ctx, w.blocks[b].rows[from:], nil)
-			defer w.summer.reuse(part)
+			part, err = w.accumulator.sum(ctx, w.blocks[b].rows[from:], nil)
+			defer w.accumulator.reuse(part)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("summing the window: %w", err)
 		}
 		parts = append(parts, part)
 	}
-	all, err := merge(parts, w.summer.newSet())
+	all, err := merge(parts, w.accumulator.newSet())
 	if err != nil {
 		return nil, fmt.Errorf("summing the window: %w", err)
 	}
-	w.newestSums, s.Moments = all, all.Set
+	w.newestMoments, s.Moments = all, all.Set
 	if w.config.Labelled {
 		s.Moments.Relabel(to[:min(len(to), s.Moments.Classes())])
 	}
@@ -311,7 +311,7 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 func (w *Window) suffix(n int, borders bool) (s *Suffix, absent []*Row, at, i int, to []int) {
 	s = &Suffix{}
 	w.sift()
-	if w.blockList.rows == 0 {
+	if w.blockList.count == 0 {
 		return s, nil, 0, 0, nil
 	}
 	if w.config.Summaries {
@@ -328,7 +328,7 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, absent []*Row, at, i in
 	count := make([]int, len(w.classes.names))
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		s.Rows += w.blocks[b].countFitted(w.classes.lent, from, count)
-		if sums := w.blocks[b].sums; borders && sums != nil {
+		if sums := w.blocks[b].unstored; borders && sums != nil {
 			s.Rows += sums.countFitted(count)
 		}
 	}
@@ -379,16 +379,16 @@ func (w *Window) evict() {
 		}
 	}
 	if !w.config.Balance {
-		for w.blockList.rows > w.maxRows {
+		for w.blockList.count > w.maxRows {
 			w.remove(w.oldest())
 		}
 		return
 	}
-	for w.blockList.rows > w.maxRows {
+	for w.blockList.count > w.maxRows {
 		forgotten, small := w.classes.leastRecent()
 		level := w.classes.fairQuota(w.maxRows)
 		switch {
-		case small > w.maxRows/maxSparseFraction && small < w.blockList.rows:
+		case small > w.maxRows/maxSparseFraction && small < w.blockList.count:
 			w.remove(w.classes.rows[forgotten][0])
 		case level < sufficientRows && level < w.quota:
 			w.remove(w.oldest()) // the quota never rises again, and so low a quota would leave nothing to learn from
@@ -403,7 +403,7 @@ func (w *Window) evict() {
 const maxSparseFraction = 10
 
 // replaceShare is the probability that a new label replaces a rare one if there are too many.
-var replaceShare = share(1.0 / 16)
+var replaceShare = drawLimit(1.0 / 16)
 
 // lowerQuota lowers the quota of all classes.
 func (w *Window) lowerQuota(level int) {

@@ -54,7 +54,7 @@ func look(t *testing.T, w *Window) string {
 	for _, b := range w.blocks {
 		text += "|"
 		for _, r := range b.rows {
-			text += fmt.Sprint(" ", r.Seq, ".", r.Row, r.Label, r.heldOut)
+			text += fmt.Sprint(" ", r.Seq, ".", r.Row, r.Label, r.isHeldOut)
 		}
 	}
 	for _, n := range []int{50, 500, 5000, 1 << 30} {
@@ -323,7 +323,7 @@ func TestMoments(t *testing.T) {
 	w.All(func(r *Row) bool {
 		if r.Compare(s.First) >= 0 {
 			n++
-			if r.HeldOut() {
+			if r.IsHeldOut() {
 				held++
 			} else if err := want.Add(t.Context(), r.X, []int{int(r.Label[6] - '0')}); err != nil {
 				t.Fatal(err)
@@ -377,7 +377,7 @@ func TestSumsEndWithTheContext(t *testing.T) {
 	if _, err := w.Newest(ctx, 2000); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
 	}
-	s := summer{features: 3}
+	s := accumulator{features: 3}
 	if _, err := s.sum(ctx, w.blocks[0].rows, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a block after the end: %v", err)
 	}
