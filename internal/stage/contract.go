@@ -16,14 +16,14 @@ func (s *Stage) Contract() *arrowio.Contract { return s.contract.Load() }
 func (s *Stage) Features() []string { return s.contract.Load().Elements() }
 
 // ContractFixed is closed when the contract is known.
-func (s *Stage) ContractFixed() <-chan struct{} { return s.fixed }
+func (s *Stage) ContractFixed() <-chan struct{} { return s.contractSet }
 
 // setContract sets the stage's contract if it has none, and reports whether it did.
 func (s *Stage) setContract(c *arrowio.Contract) bool {
 	if !s.contract.CompareAndSwap(nil, c) {
 		return false
 	}
-	close(s.fixed)
+	close(s.contractSet)
 	return true
 }
 

@@ -52,7 +52,6 @@ type learner struct {
 	wake    chan struct{}
 	cancel  context.CancelFunc
 	done    chan struct{}
-	once    sync.Once
 }
 
 func newLearner(s *Stage) *learner {
@@ -112,7 +111,7 @@ func (l *learner) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.once.Do(l.cancel)
+	l.cancel()
 	<-l.done
 }
 

@@ -23,12 +23,12 @@ import (
 // the order of their streams. The methods that decode, transform and encode take no lock that learning holds.
 type Stage struct {
 	transformer
-	decoder *arrowio.Decoder
-	labels  *arrowio.Decoder // of messages of labels
-	learner *learner         // nil with a fixed model
-	fixed   chan struct{}    // closed when the contract is known
-	ready   chan struct{}    // closed when a first model is live
-	once    sync.Once
+	decoder     *arrowio.Decoder
+	labels      *arrowio.Decoder // of messages of labels
+	learner     *learner         // nil with a fixed model
+	contractSet chan struct{}    // closed when the contract is known
+	ready       chan struct{}    // closed when a first model is live
+	readyOnce   sync.Once
 }
 
 // New returns a stage. It starts the learning worker, which Close ends.
@@ -68,7 +68,7 @@ func New(config spec.Config) (*Stage, error) {
 		return nil, err
 	}
 	s := &Stage{transformer: transformer{config: &c, encoder: encoder}, decoder: decoder, labels: labels,
-		fixed: make(chan struct{}), ready: make(chan struct{})}
+		contractSet: make(chan struct{}), ready: make(chan struct{})}
 	if contract != nil {
 		s.setContract(contract)
 	}
@@ -100,7 +100,7 @@ func liveOf(m *model.Model) *spec.Live {
 // (Invariants 3 and 4).
 func (s *Stage) promote(l *spec.Live) {
 	s.live.Store(l)
-	s.once.Do(func() { close(s.ready) })
+	s.readyOnce.Do(func() { close(s.ready) })
 }
 
 // Adopt makes a model live that was chosen outside of the stage. If pinned, no fit replaces it until the next Adopt;
