@@ -11,7 +11,6 @@ import (
 	"github.com/embedd/embedd/internal/stage/prequential"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
 )
 
@@ -71,36 +70,36 @@ func stateOf(c *candidate) candidateState {
 	return s
 }
 
-// restore continues a comparison, unless the gate was configured differently since: then its evidence is about another
-// hypothesis, and the comparison starts over.
-func (s *candidateState) restore(c *policy.Comparison, g spec.Gate) {
-	door := policy.DoorBetter
-	switch {
-	case s.Door == policy.DoorNewClass:
-		door = s.Door
-	case s.NonInferiority:
-		door = policy.DoorMoreRows
-	}
-	was := policy.NewComparison(g, door)
-	if was.IsNonInferiority() && !was.IsOpen(g) || was.Test.Margin != s.Test.Margin {
-		return
-	}
-	if was.Test, was.HeldOut = s.Test, s.HeldOut; s.Nearest.Count > 0 { // else the state is of an earlier version
-		was.Nearest = s.Nearest
-	}
-	*c = was
-}
-
-// probeState is the state of the window probe.
-type probeState struct {
-	Policy policy.Schedule `json:"policy"`
-	Sizes  []int           `json:"sizes"`
-	Rules  policy.Rules    `json:"rules"`
-}
-
 // maxCheckpoint is the maximum size of a checkpoint without the evidence for rules. That evidence grows with the square
 // of the number of suffixes. The size limit of the stores has room for both.
 const maxCheckpoint = 40 << 10
+
+// state is a checkpoint of the current state.
+func (t *Trainer) state() []byte {
+	t.data.sift() // as a restart does, which has the rows alone
+	w := t.data.window
+	start, quota := w.Bounds()
+	s := checkpoint{Format: checkpointFormat, NewestLabel: t.data.newestLabel, Start: start, Quota: quota,
+		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Labels: t.labels,
+		Suspicion: t.suspicion, Judged: t.judged, Rules: t.rules,
+		Choice: t.plan.choice, ChoiceClasses: t.plan.choiceClasses, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
+	s.RowTime, s.LabelTime = t.host.Times()
+	if w.Len() > 0 {
+		s.Last = w.Back(1)
+		s.Oldest = t.data.readFrom()
+	}
+	if t.live != nil {
+		s.LiveAgreement, s.LiveSensitivity, s.LiveFittedAt = t.live.Agreement, t.live.Sensitivity, t.live.FittedAt
+		s.LiveFirst, s.LiveLast = t.liveRows.first, t.liveRows.last
+	}
+	for _, c := range t.candidates {
+		s.Candidates = append(s.Candidates, stateOf(c))
+	}
+	if t.isProbing() {
+		s.Probe = t.probe.state()
+	}
+	return s.bytes()
+}
 
 func (s *checkpoint) bytes() []byte {
 	text := s.marshal()
@@ -137,15 +136,6 @@ func readCheckpoint(text []byte) (*checkpoint, error) {
 	return s, nil
 }
 
-// forgetModels keeps only the state of rows in a checkpoint, because the models in it are not the live one and its
-// candidates.
-func (s *checkpoint) forgetModels() {
-	s.Rules = policy.Rules{}
-	s.Candidates, s.Probe, s.LiveAgreement, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
-	s.LiveSensitivity, s.LiveFirst, s.LiveLast = policy.Sensitivity{}, window.Position{}, window.Position{}
-	s.Policy.Fitted, s.Judged, s.LiveFittedAt = nil, 0, 0
-}
-
 // ReadFrom returns the first message that must be learned again to restore the window of a checkpoint: the creation
 // time of its stream in nanoseconds, and its sequence number; 0 is the first message.
 func ReadFrom(text []byte) (created int64, seq uint64) {
@@ -153,32 +143,10 @@ func ReadFrom(text []byte) (created int64, seq uint64) {
 	return s.Oldest.Created, s.Oldest.Seq
 }
 
-// Parts are the parts of a trainer that tests of package stage look at.
-type Parts struct {
-	Window    *window.Window
-	Schedule  policy.Schedule
-	Live      *prequential.Model
-	Landmarks *fit.Landmarks
-	Renewed   bool       // the landmarks are not those of the live model
-	Settings  fit.Config // of the next fit
-	ByMoments bool
-	Probe     bool
-
-	Fit        func(context.Context) (*model.Model, error) // fits the whole window
-	Samples    func(*window.Suffix) *model.Data
-	WindowRows func(rows, features int) int
-}
-
-// Inspect returns the parts of a trainer that is idle.
-func Inspect(t *Trainer) Parts {
-	return Parts{Window: t.data.window, Schedule: t.schedule, Live: t.live, Landmarks: t.fitter.landmarks.Landmarks,
-		Renewed: t.fitter.landmarks.New, Settings: t.plan.settings, ByMoments: t.plan.byMoments(),
-		Probe: t.probe != nil,
-		Fit: func(ctx context.Context) (*model.Model, error) {
-			_, m, err := t.fitter.fit(ctx, 0)
-			return m, err
-		},
-		Samples: t.fitter.samples, WindowRows: t.plan.windowRows}
+// Times returns the event time of a checkpoint, the zero value if it cannot be read.
+func Times(text []byte) (rows, labels EventTime) {
+	s, _ := readCheckpoint(text)
+	return s.RowTime, s.LabelTime
 }
 
 // resumeFrom continues from the model that was live before a restart.
@@ -194,45 +162,6 @@ func (t *Trainer) resumeFrom(r *spec.Live) {
 	t.setLive(r)
 	t.keepMethod(r.Model.Dim(), t.resume.Choice, t.resume.ChoiceClasses)
 	t.fitter.resume(r.Model, t.resume.Landmarks)
-}
-
-func (t *Trainer) setLive(l *spec.Live) {
-	t.live, t.liveRows = prequential.New(l.Model), fittedRows{}
-	t.origin, t.previousOrigin = l.First(), l.Before
-	t.judged, t.heldOut = 0, math.NaN() // of another live model
-}
-
-// Times returns the event time of a checkpoint, the zero value if it cannot be read.
-func Times(text []byte) (rows, labels EventTime) {
-	s, _ := readCheckpoint(text)
-	return s.RowTime, s.LabelTime
-}
-
-// state is a checkpoint of the current state.
-func (t *Trainer) state() []byte {
-	t.data.sift() // as a restart does, which has the rows alone
-	w := t.data.window
-	start, quota := w.Bounds()
-	s := checkpoint{Format: checkpointFormat, NewestLabel: t.data.newestLabel, Start: start, Quota: quota,
-		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Labels: t.labels,
-		Suspicion: t.suspicion, Judged: t.judged, Rules: t.rules,
-		Choice: t.plan.choice, ChoiceClasses: t.plan.choiceClasses, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
-	s.RowTime, s.LabelTime = t.host.Times()
-	if w.Len() > 0 {
-		s.Last = w.Back(1)
-		s.Oldest = t.data.readFrom()
-	}
-	if t.live != nil {
-		s.LiveAgreement, s.LiveSensitivity, s.LiveFittedAt = t.live.Agreement, t.live.Sensitivity, t.live.FittedAt
-		s.LiveFirst, s.LiveLast = t.liveRows.first, t.liveRows.last
-	}
-	for _, c := range t.candidates {
-		s.Candidates = append(s.Candidates, stateOf(c))
-	}
-	if t.isProbing() {
-		s.Probe = t.probe.state()
-	}
-	return s.bytes()
 }
 
 // restore ends the refill of the window after a restart: the trainer is as it was at the checkpoint.
@@ -288,6 +217,26 @@ func (t *Trainer) restore(ctx context.Context) {
 		t.probe.restore(ctx, s.Probe)
 	}
 	t.fitDue(ctx) // as the trainer did after the checkpoint, before the next row
+}
+
+// restore continues a comparison, unless the gate was configured differently since: then its evidence is about another
+// hypothesis, and the comparison starts over.
+func (s *candidateState) restore(c *policy.Comparison, g spec.Gate) {
+	door := policy.DoorBetter
+	switch {
+	case s.Door == policy.DoorNewClass:
+		door = s.Door
+	case s.NonInferiority:
+		door = policy.DoorMoreRows
+	}
+	was := policy.NewComparison(g, door)
+	if was.IsNonInferiority() && !was.IsOpen(g) || was.Test.Margin != s.Test.Margin {
+		return
+	}
+	if was.Test, was.HeldOut = s.Test, s.HeldOut; s.Nearest.Count > 0 { // else the state is of an earlier version
+		was.Nearest = s.Nearest
+	}
+	*c = was
 }
 
 // setStandby stops or starts fitting. Candidates of a trainer that was only interrupted stay as they were. If another
@@ -348,6 +297,21 @@ func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 		t.resume.forgetModels()
 	}
 	t.log.Info("a chosen model goes live", "version", l.Version, "pinned", pinned)
+}
+
+func (t *Trainer) setLive(l *spec.Live) {
+	t.live, t.liveRows = prequential.New(l.Model), fittedRows{}
+	t.origin, t.previousOrigin = l.First(), l.Before
+	t.judged, t.heldOut = 0, math.NaN() // of another live model
+}
+
+// forgetModels keeps only the state of rows in a checkpoint, because the models in it are not the live one and its
+// candidates.
+func (s *checkpoint) forgetModels() {
+	s.Rules = policy.Rules{}
+	s.Candidates, s.Probe, s.LiveAgreement, s.Drift = nil, nil, policy.Agreement{}, evidence.DriftDetector{}
+	s.LiveSensitivity, s.LiveFirst, s.LiveLast = policy.Sensitivity{}, window.Position{}, window.Position{}
+	s.Policy.Fitted, s.Judged, s.LiveFittedAt = nil, 0, 0
 }
 
 // startOver has the next fit be a first one, as the configuration says, from the rows of the window.

@@ -54,14 +54,15 @@ func TestStretches(t *testing.T) {
 func TestDescriptionIsDue(t *testing.T) {
 	for rows, want := range map[int]int{10: 100, 1600: 100, 1632: 102, 4000: 250} {
 		w := windowOf(rows, window.Config{})
-		d, n := description{}, 1
-		for ; !d.isDue(w, 1) && n < 10_000; n++ {
+		d := description{}
+		for !d.isDue(w) && d.arrived < 10_000 {
+			d.arrived++
 		}
-		if n != want {
-			t.Errorf("a window of %d rows is described after %d rows, want %d", rows, n, want)
+		if d.arrived != want {
+			t.Errorf("a window of %d rows is described after %d rows, want %d", rows, d.arrived, want)
 		}
 	}
-	if d := (description{}); d.isDue(nil, 1000) {
+	if d := (description{arrived: 1000}); d.isDue(nil) {
 		t.Error("a description is due without a window")
 	}
 }

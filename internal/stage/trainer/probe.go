@@ -93,6 +93,13 @@ func (p *windowProbe) fit(ctx context.Context, size int) {
 	slices.SortStableFunc(p.members, func(a, b *probeModel) int { return compareSizes(b.size, a.size) })
 }
 
+// probeState is what a checkpoint saves of the window probe.
+type probeState struct {
+	Policy policy.Schedule `json:"policy"`
+	Sizes  []int           `json:"sizes"`
+	Rules  policy.Rules    `json:"rules"`
+}
+
 // restore takes the schedule and the rules from a checkpoint. It refits the discriminants, since the checkpoint stores
 // only their sizes.
 func (p *windowProbe) restore(ctx context.Context, s *probeState) {
@@ -107,7 +114,7 @@ func (p *windowProbe) restore(ctx context.Context, s *probeState) {
 	p.schedule.Config = configured
 }
 
-// state is what a checkpoint saves.
+// state returns the state for a checkpoint.
 func (p *windowProbe) state() *probeState {
 	s := &probeState{Policy: p.schedule, Rules: p.rules}
 	for _, c := range p.members {

@@ -29,9 +29,8 @@ type description struct {
 	logged  map[spec.UnusualKind]bool
 }
 
-// isDue counts rows that have arrived, and reports whether the profile is to be made again.
-func (d *description) isDue(w *window.Window, rows int) bool {
-	d.arrived += rows
+// isDue reports whether the profile is to be made again.
+func (d *description) isDue(w *window.Window) bool {
 	return w != nil && d.arrived >= max(profileRows, w.Len()/profileShare)
 }
 

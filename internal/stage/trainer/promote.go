@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -134,106 +133,6 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	o.Duration = t.config.Clock().Sub(begin)
 	t.host.Report(o)
 	return nil
-}
-
-// settleEpoch decides whether the epoch of the live model is comparable with those before it, where the rows at its
-// first promotion did not, and records the answer. It is called when the candidates have just been fitted, before
-// the live model is replaced, and before a change of the rows, at a position, removes those that can tell: a restart
-// decides at the same rows. An epoch that is undecided at a change stays separate.
-func settleEpoch(ctx context.Context, t *Trainer, change window.Position) {
-	live := t.host.Live()
-	if t.previousOrigin == nil || t.live == nil || t.pinned || t.standby {
-		return
-	}
-	found, loss, err := compareModels(ctx, t.data.window, t.previousOrigin, t.live.Model, t.liveRows, change)
-	if err == nil && found == comparable && t.origin.Digest() != t.live.Digest() {
-		found, loss, err = compareModels(ctx, t.data.window, t.previousOrigin, t.origin, t.liveRows, change)
-	}
-	if change != (window.Position{}) && found == undecided {
-		found = different
-	}
-	if err != nil || found == undecided {
-		return
-	}
-	next := *live
-	next.Undecided, next.Before = 0, nil
-	if found == comparable {
-		note := live.Model.Note()
-		note.SameAs = uint64(live.Undecided)
-		next.SameAs, next.Origin, next.Model = live.Undecided, t.previousOrigin, live.Model.WithNote(note)
-	}
-	if t.config.SettleEpoch != nil {
-		if err := t.config.SettleEpoch(ctx, &next); err != nil {
-			t.log.Warn("the answer whether two epochs are comparable could not be stored; it is looked for again later",
-				"epoch", live.Epoch, "before", live.Undecided, "error", err)
-			return
-		}
-	}
-	t.previousOrigin = nil
-	if found == comparable {
-		t.origin = next.Origin
-	}
-	t.host.Promote(&next)
-	t.log.Info("more rows have decided whether an epoch is comparable with the one before", "epoch", live.Epoch, "before",
-		live.Undecided, "comparable", found == comparable, "loss", describeLoss(loss))
-}
-
-// align brings a model of a suffix into the coordinates of the live one, and decides to which epoch it belongs.
-func align(ctx context.Context, t *Trainer, m *model.Model, s *window.Suffix, live *spec.Live,
-	o *spec.Outcome) (*placement, error) {
-	next := max(live.Epoch, live.Epochs) + 1
-	if live.IsProvisional() {
-		return beginEpoch(m, next), nil
-	}
-	x, labels := t.data.newest(alignedRows)
-	anchors := model.DenseRows(x, len(labels), m.M())
-	aligned, a, err := model.Align(ctx, m, live.Model, anchors, string(t.config.Training.Align))
-	if err != nil {
-		return nil, err
-	}
-	if exact, err := prequential.KeepsDistances(ctx, m, aligned, x, len(labels)); err != nil {
-		return nil, err
-	} else if !exact {
-		o.Reason += "; a new epoch: the coordinates of the old one would exceed the precision of float32"
-		return beginEpoch(m, next), nil
-	}
-	o.Displacement = a.Residual
-	found := different
-	switch {
-	case t.fitter.landmarks.New:
-		o.Reason += "; a new epoch: it is fitted on new landmarks"
-	case t.plan.labelled():
-		var loss prequential.Loss
-		if found, loss, err = compareModels(ctx, t.data.window, t.origin, aligned, fittedRows{s.First, s.Last},
-			window.Position{}); err != nil {
-			return nil, err
-		}
-		o.Reason += [...]string{
-			undecided:  "; a new epoch, for now: it is not decided what coordinates of the old one's first model lose: they ",
-			comparable: "; coordinates of the epoch's first model ",
-			different:  "; a new epoch: coordinates of the old one's first model ",
-		}[found] + describeLoss(loss)
-	case a.Comparable:
-		found = comparable
-		o.Reason += "; its outputs are comparable with those of the live model"
-	default:
-		o.Reason += "; a new epoch: its outputs are not comparable with those of the live model"
-	}
-	if found == comparable {
-		return &placement{model: aligned, epoch: live.Epoch, origin: t.origin, sameAs: live.SameAs,
-			undecided: live.Undecided, previousOrigin: t.previousOrigin}, nil
-	}
-	p := beginEpoch(aligned, next)
-	if found == undecided {
-		p.undecided, p.previousOrigin = cmp.Or(live.SameAs, live.Epoch), t.origin
-	}
-	if p.conversion, err = model.FitConversion(ctx, t.origin, aligned, anchors); err != nil {
-		return nil, err
-	}
-	if p.conversion != nil {
-		p.conversion.FromEpoch = uint64(live.Epoch)
-	}
-	return p, nil
 }
 
 // publish stores a model and makes it live.

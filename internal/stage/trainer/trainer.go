@@ -153,18 +153,6 @@ func (t *Trainer) learnMessage(ctx context.Context, e *Event) {
 	t.data.waiting = e.OldestWaiting
 }
 
-// isPast reports whether a row was learned before a restart and only fills the window again. Rows of another stream
-// than the last one that was learned are new, even if that stream was created earlier: it was restored.
-func (t *Trainer) isPast(r *window.Row) bool {
-	if t.resume == nil || t.config.Labels != nil && t.resume.Format > 0 { // the dataset refills these itself
-		return false
-	}
-	if t.resume.Format == 0 {
-		return r.Seq <= t.config.Resume.Seen
-	}
-	return r.Created == t.resume.Last.Created && r.Compare(t.resume.Last) <= 0
-}
-
 // learnRows scores rows, learns them, and fits and promotes what is due then.
 func (t *Trainer) learnRows(ctx context.Context, rows []window.Row) {
 	for len(rows) > 0 && t.isPast(&rows[0]) {
@@ -183,6 +171,18 @@ func (t *Trainer) learnRows(ctx context.Context, rows []window.Row) {
 	drifted := t.score(ctx, rows)
 	t.addRows(rows)
 	t.fitAndPromote(ctx, drifted, rows)
+}
+
+// isPast reports whether a row was learned before a restart and only fills the window again. Rows of another stream
+// than the last one that was learned are new, even if that stream was created earlier: it was restored.
+func (t *Trainer) isPast(r *window.Row) bool {
+	if t.resume == nil || t.config.Labels != nil && t.resume.Format > 0 { // the dataset refills these itself
+		return false
+	}
+	if t.resume.Format == 0 {
+		return r.Seq <= t.config.Resume.Seen
+	}
+	return r.Created == t.resume.Last.Created && r.Compare(t.resume.Last) <= 0
 }
 
 // learnSummary does the same for the summary of a block, whose rows are a sample.
@@ -212,16 +212,6 @@ func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
 	}
 	t.addSummary(s)
 	t.fitAndPromote(ctx, drifted, nil)
-}
-
-// fitAndPromote does what is due after rows were added, nil for those of a summary: it cuts the window after a drift,
-// promotes the best candidate, and fits.
-func (t *Trainer) fitAndPromote(ctx context.Context, drifted bool, rows []window.Row) {
-	if drifted && !t.config.Training.IgnoreDrift && t.data.window.Len() > 0 && !followsChange(t) {
-		t.cut(ctx, t.drift.Len(), t.config.Labels != nil && t.data.isBackwards(rows))
-	}
-	t.promoteBest(ctx)
-	t.fitDue(ctx)
 }
 
 // score scores all models on rows that none has seen, and reports whether the drift detector found a change. Before the
@@ -273,17 +263,8 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (drifted bool) {
 	return drifted
 }
 
-// updateDescription describes the window for the status, if enough rows have arrived.
-func updateDescription(t *Trainer, rows int) {
-	if !t.description.isDue(t.data.window, rows) {
-		return
-	}
-	s := profile.Stream{Seen: seenClasses(&t.labels)}
-	if live := t.host.Live(); live != nil && t.plan.labelled() && !live.IsProvisional() {
-		s.Outputs = live.Model.Dim()
-	}
-	t.description.update(t.data.window, s, t.host.Pause, t.log)
-}
+// isProbing reports whether the method, or the one that auto chose, uses the window probe.
+func (t *Trainer) isProbing() bool { return t.probe != nil && !t.plan.byMoments() }
 
 // Endless returns a context that is never done. Its Err calls that of ctx, where learning pauses.
 func Endless(ctx context.Context) context.Context { return endless{context.WithoutCancel(ctx), ctx} }
@@ -305,7 +286,7 @@ func (t *Trainer) addRows(rows []window.Row) {
 		switch t.data.window.Add(rows[i]) {
 		case window.Added:
 			taken++
-			t.data.refer(rows[i].Position)
+			t.data.refer(t.data.window.At(rows[i].Position))
 		case window.OverClassLimit:
 			over++
 		}
@@ -327,7 +308,7 @@ func (t *Trainer) addSummary(s *window.Summary) {
 		return
 	}
 	for _, p := range rows {
-		t.data.refer(p)
+		t.data.refer(t.data.window.At(p))
 	}
 	t.data.added()
 	t.count(taken, classes, at)
@@ -340,6 +321,16 @@ func (t *Trainer) count(rows, classes int, nanos int64) {
 	if t.probe != nil {
 		t.probe.schedule.RecordRows(rows, newClass, at)
 	}
+}
+
+// fitAndPromote does what is due after rows were added, nil for those of a summary: it cuts the window after a drift,
+// promotes the best candidate, and fits.
+func (t *Trainer) fitAndPromote(ctx context.Context, drifted bool, rows []window.Row) {
+	if drifted && !t.config.Training.IgnoreDrift && t.data.window.Len() > 0 && !followsChange(t) {
+		t.cut(ctx, t.drift.Len(), t.config.Labels != nil && t.data.isBackwards(rows))
+	}
+	t.promoteBest(ctx)
+	t.fitDue(ctx)
 }
 
 // cut removes the rows before a change from the window and the references; a number of rows has arrived since then.
@@ -367,9 +358,6 @@ func (t *Trainer) cut(ctx context.Context, rows int, backwards bool) {
 	}
 	t.log.Info("the distribution of the rows has changed; older rows are left out", "kept", t.data.window.Len())
 }
-
-// isProbing reports whether the method, or the one that auto chose, uses the window probe.
-func (t *Trainer) isProbing() bool { return t.probe != nil && !t.plan.byMoments() }
 
 // Tick advances the time if no rows come: a first model need not wait for them.
 func (t *Trainer) Tick(ctx context.Context, now time.Time) {
@@ -453,4 +441,16 @@ func rowsUntilFit(t *Trainer) int {
 		return max(t.schedule.FirstRows()-t.data.window.FirstModelRows(), 0)
 	}
 	return t.schedule.RowsUntilDue(t.data.window.Len(), t.rules.Followed)
+}
+
+// updateDescription describes the window for the status again if enough rows have arrived, with as many as given.
+func updateDescription(t *Trainer, rows int) {
+	if t.description.arrived += rows; !t.description.isDue(t.data.window) {
+		return
+	}
+	s := profile.Stream{Seen: seenClasses(&t.labels)}
+	if live := t.host.Live(); live != nil && t.plan.labelled() && !live.IsProvisional() {
+		s.Outputs = live.Model.Dim()
+	}
+	t.description.update(t.data.window, s, t.host.Pause, t.log)
 }
