@@ -61,7 +61,7 @@ func (s *site) share(roles ...Role) *sharing {
 		if err != nil {
 			s.Fatal(err)
 		}
-		e.claimLife = 5 * time.Second
+		e.claimTTL = 5 * time.Second
 		g.replicas, g.metrics = append(g.replicas, s.run(e)), append(g.metrics, metrics)
 	}
 	return g

@@ -58,7 +58,7 @@ type Engine struct {
 	// Durations that tests shorten:
 	drain         time.Duration // drainTimeout
 	serverTimeout time.Duration // health.DefaultServerTimeout
-	claimLife     time.Duration // blocks.Blocks.ClaimLife; 0: its default
+	claimTTL      time.Duration // blocks.Blocks.ClaimTTL; 0: its default
 	watchInterval time.Duration // deliveries.Watch.Interval; 0: its default
 
 	stores   *replica.Stores

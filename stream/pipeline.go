@@ -71,7 +71,7 @@ func (s *engineRun) newPipeline(c Pipeline) *pipeline {
 	p.training = training.New(shared, p.replica, training.Hooks{MayLearn: p.relay.MayLearn,
 		SendLabelLetter: p.relay.SendLabelDeadLetter, IsHolding: p.relay.IsWaitingForModel})
 	p.blocks = blocks.New(shared, p.replica, p.training)
-	p.blocks.ClaimLife = cmp.Or(s.claimLife, p.blocks.ClaimLife)
+	p.blocks.ClaimTTL = cmp.Or(s.claimTTL, p.blocks.ClaimTTL)
 	p.watch = &deliveries.Watch{Scope: shared, Interval: s.watchInterval}
 	p.observer = observe.New(shared, p.replica, p.relay)
 	p.relay.Attach(p.replica, p.training, p.observer.Now)

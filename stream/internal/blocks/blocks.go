@@ -32,8 +32,8 @@ import (
 // Blocks makes the block summaries of one pipeline, and learns from them or sends them to the hub.
 type Blocks struct {
 	*scope.Scope
-	// ClaimLife is how long a claim stays unchanged before another replica takes the block.
-	ClaimLife time.Duration
+	// ClaimTTL is how long a claim stays unchanged before another replica takes the block.
+	ClaimTTL time.Duration
 
 	replica  *replica.Replica
 	training *training.Path
@@ -46,7 +46,7 @@ type Blocks struct {
 
 // New returns the part of a pipeline that shares training; Open opens it.
 func New(s *scope.Scope, r *replica.Replica, t *training.Path) *Blocks {
-	return &Blocks{Scope: s, ClaimLife: 20 * time.Second, replica: r, training: t}
+	return &Blocks{Scope: s, ClaimTTL: 20 * time.Second, replica: r, training: t}
 }
 
 // BindHub opens the stream of the edges' summaries, which is the input of a hub, and creates it where it is missing.

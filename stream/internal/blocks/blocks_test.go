@@ -118,7 +118,7 @@ func TestJoinsTheWindow(t *testing.T) {
 	b := open(t, server, input)
 	for resumes, want := range map[bool]uint64{false: 2, true: 1} {
 		l := newLearner(b)
-		if _, err := l.follow(t.Context()); err != nil {
+		if _, err := l.refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		l.resumes, l.next = resumes, 1
@@ -156,7 +156,7 @@ func TestRestoredHub(t *testing.T) {
 	live := &plugin.Live{Model: m.WithNote(model.Note{Source: source}), State: []byte("of the newer copy")}
 	b.training.Resume(live)
 	h := newHubLearner(b)
-	if h.SkipTo(live); h.follow(t.Context()) != nil || h.from != 0 || h.next != 0 {
+	if h.SkipTo(live); h.refresh(t.Context()) != nil || h.from != 0 || h.next != 0 {
 		t.Errorf("the hub reads from message %d, and learns from message %d on", h.next, h.from)
 	}
 }
@@ -215,11 +215,11 @@ func TestSentIsSwept(t *testing.T) {
 	server := natstest.New(t)
 	b := open(t, server, server.Stream(jetstream.StreamConfig{Name: "in"}))
 	r := &reader{input: input{Blocks: b}}
-	if _, err := r.follow(t.Context()); err != nil {
+	if _, err := r.refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for r.next = maxAhead - 2; r.next <= maxAhead; r.next++ {
-		if err := r.store(t.Context(), r.next); err != nil {
+		if err := r.setProgress(t.Context(), r.next); err != nil {
 			t.Fatal(err)
 		}
 		if r.next == maxAhead-1 {

@@ -76,11 +76,11 @@ func (f *forwarder) send(ctx context.Context) (isSent bool, err error) {
 			return false, err
 		}
 	}
-	isOther, err := f.follow(ctx)
+	isNewStream, err := f.refresh(ctx)
 	if err != nil {
 		return false, err
 	}
-	if isOther {
+	if isNewStream {
 		f.progress = nil
 	}
 	last, after, err := f.sender.Last(ctx)
@@ -92,7 +92,7 @@ func (f *forwarder) send(ctx context.Context) (isSent bool, err error) {
 		next = max(next, (last.Last+f.blockSize()-1)/f.blockSize())
 	}
 	f.moveTo(next)
-	if err := f.store(ctx, next); err != nil {
+	if err := f.setProgress(ctx, next); err != nil {
 		return false, err
 	}
 	_, err = f.read(ctx, func(b stage.Block, summary []byte) (err error) {

@@ -46,7 +46,7 @@ func (h *hubLearner) SkipTo(live *plugin.Live) {
 // step learns from the next summary, or skips it. The trainer stores the ledger before, so that a restart does not add
 // entries that the model has learned.
 func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
-	if err := h.follow(ctx); err != nil {
+	if err := h.refresh(ctx); err != nil {
 		return false, err
 	}
 	if h.Running.Contract() == nil {
@@ -54,28 +54,28 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 			return false, err
 		}
 	}
-	one, err := h.receiver.Next(ctx, h.next)
+	notice, err := h.receiver.Next(ctx, h.next)
 	if err != nil {
 		return false, err
 	}
-	if one == nil {
+	if notice == nil {
 		h.waiting.Store("learning waits for summaries of the edges")
 		return false, nil
 	}
 	h.waiting.Store("")
-	isNew, isInWindow, isDuplicate := one.Seq >= h.ledger.Next, one.Seq >= h.from, h.ledger.IsDuplicate(one)
+	isNew, isInWindow, isDuplicate := notice.Seq >= h.ledger.Next, notice.Seq >= h.from, h.ledger.IsDuplicate(notice)
 	var summary *stage.RemoteSummary
 	var unfit error // why the summary cannot be learned from
 	if !isDuplicate && (isNew || isInWindow) {
-		if summary, unfit, err = h.read(ctx, one); err != nil || summary == nil && unfit == nil {
+		if summary, unfit, err = h.read(ctx, notice); err != nil || summary == nil && unfit == nil {
 			return false, err
 		}
 	}
-	missing, isNewStream := uint64(0), isNew && unfit == nil && h.ledger.IsNewStream(one)
+	missing, isNewStream := uint64(0), isNew && unfit == nil && h.ledger.IsNewStream(notice)
 	if unfit == nil {
-		missing = h.ledger.Add(one)
+		missing = h.ledger.Add(notice)
 	} else {
-		h.ledger.Skip(one) // another summary of its messages is accepted later
+		h.ledger.Skip(notice) // another summary of its messages is accepted later
 	}
 	if h.replica.IsTrainer() && h.ledger.Next != h.saved {
 		if err := h.bucket.SaveLedger(ctx, h.Name, h.created, h.ledger); err != nil {
@@ -83,50 +83,51 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 		}
 		h.saved = h.ledger.Next
 	}
-	h.next, h.failures = one.Seq+1, 0
+	h.next, h.failures = notice.Seq+1, 0
 	h.Series.Add(health.Dropped, float64(missing), health.PathLearn)
 	if isNewStream {
 		h.training.SetEvent(fmt.Sprintf("edge %s sends summaries of another stream than before, created at %s; both "+
-			"are learned", one.Edge, health.Timestamp(time.Unix(0, one.Created))))
+			"are learned", notice.Edge, health.Timestamp(time.Unix(0, notice.Created))))
 	}
 	switch {
 	case !isInWindow: // it was learned
 	case unfit != nil:
-		h.reject(one, unfit)
-	case isDuplicate || h.previous.HasArrived(one):
-		h.Series.Add(health.EdgeSummaries, 1, one.Edge, "duplicate")
+		h.reject(notice, unfit)
+	case isDuplicate || h.previous.HasArrived(notice):
+		h.Series.Add(health.EdgeSummaries, 1, notice.Edge, "duplicate")
 	default:
-		return true, h.learn(ctx, one, summary)
+		return true, h.learn(ctx, notice, summary)
 	}
 	return true, nil
 }
 
 // learn learns from a summary.
-func (h *hubLearner) learn(ctx context.Context, one *summaries.Received, summary *stage.RemoteSummary) error {
-	unread, err := h.Running.LearnRemoteSummary(plugin.Position{Created: h.created, Seq: one.Seq, Time: one.Time}, summary)
+func (h *hubLearner) learn(ctx context.Context, notice *summaries.Received, summary *stage.RemoteSummary) error {
+	at := plugin.Position{Created: h.created, Seq: notice.Seq, Time: notice.Time}
+	unread, err := h.Running.LearnRemoteSummary(at, summary)
 	switch {
 	case errors.Is(err, plugin.ErrClosed):
 		return err
 	case err != nil: // a model with other features went live since it was read
-		h.reject(one, err)
+		h.reject(notice, err)
 		return nil
 	}
 	h.Series.Add(health.Dropped, float64(unread), health.PathLearn)
-	h.Series.Add(health.EdgeSummaries, 1, one.Edge, "learned")
-	delete(h.rejected, one.Edge)
+	h.Series.Add(health.EdgeSummaries, 1, notice.Edge, "learned")
+	delete(h.rejected, notice.Edge)
 	return h.Running.Wait(ctx)
 }
 
 // reject counts a summary that is not learned from, and reports why, once for each reason of an edge.
-func (h *hubLearner) reject(one *summaries.Received, unfit error) {
-	h.Series.Add(health.Dropped, float64(one.Messages()), health.PathLearn)
-	h.Series.Add(health.EdgeSummaries, 1, one.Edge, "rejected")
-	if h.rejected[one.Edge] == unfit.Error() {
+func (h *hubLearner) reject(notice *summaries.Received, unfit error) {
+	h.Series.Add(health.Dropped, float64(notice.Messages()), health.PathLearn)
+	h.Series.Add(health.EdgeSummaries, 1, notice.Edge, "rejected")
+	if h.rejected[notice.Edge] == unfit.Error() {
 		return
 	}
-	h.rejected[one.Edge] = unfit.Error()
-	h.training.SetEvent(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s", one.First,
-		one.Last, one.Edge, health.Timestamp(time.Now()), unfit))
+	h.rejected[notice.Edge] = unfit.Error()
+	h.training.SetEvent(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s", notice.First,
+		notice.Last, notice.Edge, health.Timestamp(time.Now()), unfit))
 }
 
 // Reasons to reject a summary of an edge.
@@ -139,14 +140,14 @@ var (
 
 // read reads a summary. unfit is why it cannot be learned from. Without any result the summary is not complete yet, and
 // is to be read again: a missing part may be at another server.
-func (h *hubLearner) read(ctx context.Context, one *summaries.Received) (s *stage.RemoteSummary, unfit, err error) {
+func (h *hubLearner) read(ctx context.Context, notice *summaries.Received) (s *stage.RemoteSummary, unfit, err error) {
 	switch {
-	case one.First == 0:
+	case notice.First == 0:
 		return nil, errNoNotice, nil
-	case one.Settings != h.Running.Settings():
+	case notice.Settings != h.Running.Settings():
 		return nil, errOtherSettings, nil
 	}
-	text, err := h.receiver.Read(ctx, one, h.Running.MaxSummary())
+	text, err := h.receiver.Read(ctx, notice, h.Running.MaxSummary())
 	switch {
 	case !errors.Is(err, summaries.ErrDamaged):
 	case h.failures+1 < maxReads:
@@ -158,8 +159,8 @@ func (h *hubLearner) read(ctx context.Context, one *summaries.Received) (s *stag
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err = h.Running.ReadRemoteSummary(stage.Block{Created: time.Unix(0, one.Created), First: one.First,
-		Last: one.Last}, text)
+	s, err = h.Running.ReadRemoteSummary(stage.Block{Created: time.Unix(0, notice.Created), First: notice.First,
+		Last: notice.Last}, text)
 	if errors.Is(err, plugin.ErrFixed) {
 		return nil, nil, err
 	}
@@ -195,8 +196,8 @@ func (h *hubLearner) reopen(ctx context.Context) error {
 		summaries.HubConfig(h.Edges, needs.SummaryBytes(&h.Pipeline)), h.Models.Replicas, false))
 }
 
-// follow starts over when the stream was recreated. It loads the ledger once.
-func (h *hubLearner) follow(ctx context.Context) error {
+// refresh starts over when the stream was recreated. It loads the ledger once.
+func (h *hubLearner) refresh(ctx context.Context) error {
 	now, err := h.RecentStream(ctx, summaries.HubStream)
 	if err != nil {
 		return err

@@ -19,9 +19,8 @@ type input struct {
 	first, end uint64                // complete blocks: from first to before end
 }
 
-// follow asks the server which blocks are complete. It reports whether the stream is another one than before, which is
-// so the first time.
-func (i *input) follow(ctx context.Context) (isOther bool, err error) {
+// refresh asks the server which blocks are complete. isNewStream is true at first, and after the stream was recreated.
+func (i *input) refresh(ctx context.Context) (isNewStream bool, err error) {
 	stream, err := i.RecentStream(ctx, i.Stream)
 	if err != nil {
 		return false, err
@@ -95,9 +94,9 @@ func (r *reader) read(ctx context.Context, use func(b stage.Block, summary []byt
 	return true, r.collection.Delete(ctx, r.next)
 }
 
-// store records that the blocks from one on are needed, and deletes the summaries that are not any more: of earlier
+// setProgress records that the blocks from one on are needed, and deletes the summaries that are not any more: of earlier
 // blocks, and collections of other settings and streams.
-func (r *reader) store(ctx context.Context, from uint64) error {
+func (r *reader) setProgress(ctx context.Context, from uint64) error {
 	before, now := r.progress, &summaries.Progress{From: from, Next: r.next, Features: r.Running.Features()}
 	if reflect.DeepEqual(before, now) {
 		return nil

@@ -31,7 +31,7 @@ func (l *learner) SkipTo(*plugin.Live) {}
 // step learns from the next summary, or moves past blocks that will have none.
 func (l *learner) step(ctx context.Context) (progressed bool, err error) {
 	before := l.created
-	isOther, err := l.follow(ctx)
+	isNewStream, err := l.refresh(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -41,7 +41,7 @@ func (l *learner) step(ctx context.Context) (progressed bool, err error) {
 			health.Timestamp(l.created)))
 		l.moveTo(0)
 	}
-	if isOther || !l.replica.IsTrainer() {
+	if isNewStream || !l.replica.IsTrainer() {
 		l.progress = nil
 	}
 	if l.replica.IsTrainer() {
@@ -111,5 +111,5 @@ func (l *learner) storeProgress(ctx context.Context) error {
 	if first := l.Running.Status().ReadFrom; first > 0 {
 		from = min(from, l.blockOf(first))
 	}
-	return l.store(ctx, from)
+	return l.setProgress(ctx, from)
 }

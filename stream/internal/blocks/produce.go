@@ -36,12 +36,12 @@ type producer struct {
 
 // step makes the summary of the first block that has none and that no other replica has claimed.
 func (p *producer) step(ctx context.Context) (isMade bool, err error) {
-	isOther, err := p.follow(ctx)
+	isNewStream, err := p.refresh(ctx)
 	if err != nil {
 		return false, err
 	}
-	if isOther {
-		p.claims, p.stored = p.collection.Claims(p.Instance, p.ClaimLife), map[uint64]bool{}
+	if isNewStream {
+		p.claims, p.stored = p.collection.Claims(p.Instance, p.ClaimTTL), map[uint64]bool{}
 		p.replicated, p.observed = 0, 0
 	}
 	progress, err := p.collection.Progress(ctx)

@@ -50,13 +50,13 @@ type Observer struct {
 	snapshot atomic.Pointer[Snapshot]
 	task     atomic.Pointer[task.Task] // nil before Start
 
-	sinks      map[string]string // streams of the output subjects at the last inspection
-	oldest     map[string]oldest // by the subjects of a consumer
-	mayNotRead bool              // the user may not read single messages
+	sinks        map[string]string // streams of the output subjects at the last inspection
+	oldest       map[string]oldest // by the subjects of a consumer
+	isReadDenied bool              // the user may not read single messages
 
 	deadCountedAt time.Time
 	deadStream    jetstream.StreamState // of the dead letters when they were counted
-	noneWaits     position              // end of the input at the last count that found all answered in all partitions
+	allAnswered   position              // end of the input at the last count that found all answered in all partitions
 	answered      position              // that, counted twice: the leader of a consumer may be behind the stream's
 }
 
@@ -213,7 +213,7 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 		}
 	}
 	if s.Lag == 0 {
-		w.answered, w.noneWaits = w.noneWaits, at
+		w.answered, w.allAnswered = w.allAnswered, at
 	}
 	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
 		return f
@@ -241,7 +241,7 @@ func (w *Observer) count(ctx context.Context, input jetstream.Stream, q needs.Pa
 	if err != nil {
 		return nil, err
 	}
-	at := w.after(ctx, input, floor, filter, n)
+	at := w.storedAfter(ctx, input, floor, filter, n)
 	if q.Of == 0 {
 		s.Lag, s.Oldest = n, at
 		return info, nil
@@ -265,15 +265,15 @@ func (w *Observer) exhausted(c *jetstream.ConsumerInfo) error {
 		c.NumAckPending, refused, spec.MaxAckPending)
 }
 
-// after is when the first message of the pipeline after a sequence number was stored, by our clock; zero when that is
+// storedAfter is when the first message of the pipeline after a sequence number was stored, by our clock; zero when that is
 // not known. The message is requested once, not at each inspection: it is sent whole.
-func (w *Observer) after(ctx context.Context, input jetstream.Stream, floor uint64, filter string,
+func (w *Observer) storedAfter(ctx context.Context, input jetstream.Stream, floor uint64, filter string,
 	messages uint64) time.Time {
 	if messages == 0 {
 		return time.Time{}
 	}
 	info, one := input.CachedInfo(), w.oldest[filter]
-	if floor == one.floor && one.first >= info.State.FirstSeq && one.first > 0 || w.mayNotRead {
+	if floor == one.floor && one.first >= info.State.FirstSeq && one.first > 0 || w.isReadDenied {
 		return one.at
 	}
 	one = oldest{floor: floor}
@@ -284,7 +284,7 @@ func (w *Observer) after(ctx context.Context, input jetstream.Stream, floor uint
 		}
 		return err
 	})
-	w.mayNotRead, w.oldest[filter] = errors.Is(err, spec.ErrDenied), one
+	w.isReadDenied, w.oldest[filter] = errors.Is(err, spec.ErrDenied), one
 	return one.at
 }
 

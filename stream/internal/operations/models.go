@@ -60,8 +60,8 @@ func choose(what string,
 		}
 		pointer, err := change(r, ctx, registry.Request{Version: q.Version, Live: q.Live, By: q.By,
 			Check: func(m *model.Model) error {
-				if difference := p.Replica.OtherFeatures(m); difference != "" {
-					return WithCode(CodeBadRequest, fmt.Errorf("the model %s", difference))
+				if mismatch := p.Replica.FeatureMismatch(m); mismatch != "" {
+					return WithCode(CodeBadRequest, fmt.Errorf("the model %s", mismatch))
 				}
 				return nil
 			}})

@@ -41,46 +41,48 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) error {
 		return nil
 	}
 	c.Live.Epochs = max(c.Live.Epochs, c.Epochs)
-	difference := r.OtherFeatures(c.Live.Model)
-	switch {
-	case difference == "":
-		r.isPinned.Store(c.Pinned)
-		r.confirmed = c.ConfirmedAt
-		return nil
-	case c.Pinned:
-		return fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' "+
-			"and start again, so that a model of the new features is fitted",
-			c.Live.Version, difference, r.Name)
-	case r.Schema.record.IsReset() && !r.IsTrainer():
-		r.addEvent(fmt.Sprintf("the live model %s: it is not used", difference))
-		r.Models.Forget()
-	case !r.IsTrainer():
-		r.addEvent(fmt.Sprintf("the live model %s; another replica is the trainer and keeps it: give all replicas the "+
-			"same configuration, or the pipeline another name",
-			difference))
-		r.Models.Forget()
-	default:
-		if err := r.Models.Retire(ctx, r.trainer.pointerTerm()); err != nil {
-			return err
-		}
-		if r.Schema.record.IsReset() {
-			r.addEvent(fmt.Sprintf("the live model %s: it is retired, and the first model of the next schema begins a new epoch",
-				difference))
-			break
-		}
-		r.addEvent(fmt.Sprintf("the live model %s: a first model of the new features is fitted, in a new epoch; to return "+
-			"to %s, restore schema.features and 'embedd model rollback %s'",
-			difference, c.Live.Version, c.Live.Version))
+	if mismatch := r.FeatureMismatch(c.Live.Model); mismatch != "" {
+		return r.refuse(ctx, c, mismatch)
 	}
-	c.Live = nil
+	r.isPinned.Store(c.Pinned)
+	r.confirmed = c.ConfirmedAt
 	return nil
 }
 
-// OtherFeatures says which features a model has when they are not those of the configuration, else "".
-func (r *Replica) OtherFeatures(m *model.Model) string {
+// refuse does not use the live model, which has other features. The trainer retires it.
+func (r *Replica) refuse(ctx context.Context, c *registry.Choice, mismatch string) error {
+	version, isReset := c.Live.Version, r.Schema.record.IsReset()
+	if c.Pinned {
+		return fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' "+
+			"and start again, so that a model of the new features is fitted", version, mismatch, r.Name)
+	}
+	c.Live = nil
+	isTrainer := r.IsTrainer()
+	if !isTrainer {
+		r.Models.Forget()
+	} else if err := r.Models.Retire(ctx, r.trainer.pointerTerm()); err != nil {
+		return err
+	}
+	effect := fmt.Sprintf(": a first model of the new features is fitted, in a new epoch; to return to %s, restore "+
+		"schema.features and 'embedd model rollback %s'", version, version)
+	switch {
+	case isReset && isTrainer:
+		effect = ": it is retired, and the first model of the next schema begins a new epoch"
+	case isReset:
+		effect = ": it is not used"
+	case !isTrainer:
+		effect = "; another replica is the trainer and keeps it: give all replicas the same configuration, or the " +
+			"pipeline another name"
+	}
+	r.addEvent("the live model " + mismatch + effect)
+	return nil
+}
+
+// FeatureMismatch says which features a model has when they are not those of the configuration, else "".
+func (r *Replica) FeatureMismatch(m *model.Model) string {
 	features := m.Features()
 	if r.Stage.Spec.Accepts(features) {
-		return r.Schema.other(features)
+		return r.Schema.mismatch(features)
 	}
 	return fmt.Sprintf("has the features %s, and schema.features asks for "+
 		"%s", abbreviate(features), abbreviate(r.Stage.Spec.Features))
@@ -110,8 +112,8 @@ func (r *Replica) Started() error {
 // Adopt makes a model of the store the live one here. The registry calls it and waits for it.
 func (r *Replica) Adopt(c *registry.Choice) error {
 	l := c.Live
-	if difference := r.OtherFeatures(l.Model); difference != "" {
-		return fmt.Errorf("it %s: restore schema.features", difference)
+	if mismatch := r.FeatureMismatch(l.Model); mismatch != "" {
+		return fmt.Errorf("it %s: restore schema.features", mismatch)
 	}
 	if err := r.Running.Adopt(l, c.Pinned); err != nil {
 		return err

@@ -19,9 +19,8 @@ type Schema struct {
 	*scope.Scope
 	store  *schema.Store // nil: the schema is not stored
 	record schema.Record
-	// isOther: the stored schema is not one that the configuration of this replica can read, and another replica is the
-	// trainer.
-	isOther bool
+	// isIncompatible is set if this replica, which is not the trainer, cannot use the stored schema.
+	isIncompatible bool
 
 	isTrainer func() bool
 	addEvent  func(text string)
@@ -86,8 +85,8 @@ func (s *Schema) SettleSchema(ctx context.Context, live *plugin.Live) error {
 // stores it.
 func (s *Schema) replace(ctx context.Context, contract *arrowio.Contract, why string) (err error) {
 	if !s.isTrainer() {
-		s.isOther = contract == nil
-		if s.isOther {
+		s.isIncompatible = contract == nil
+		if s.isIncompatible {
 			s.addEvent(why + "; another replica is the trainer and keeps it: give all replicas the same configuration, or " +
 				"the pipeline another name")
 		}
@@ -114,8 +113,8 @@ func (s *Schema) CountsAfter() uint64 {
 	return 0
 }
 
-// other explains why a model cannot be used under the stored schema, "" when it can.
-func (s *Schema) other(features []string) string {
+// mismatch explains why a model cannot be used under the stored schema, "" when it can.
+func (s *Schema) mismatch(features []string) string {
 	if s.store == nil {
 		return ""
 	}
@@ -155,7 +154,7 @@ const contractPoll = 250 * time.Millisecond
 // storeContract stores the contract that this process counted, and returns the one that is stored. A replica that is
 // not the trainer waits for the trainer's, and a replica at an edge for that of the hub.
 func (s *Schema) storeContract(ctx context.Context, counted *arrowio.Contract) (*arrowio.Contract, error) {
-	for !s.isTrainer() || s.isOther {
+	for !s.isTrainer() || s.isIncompatible {
 		if fixed := s.Running.Contract(); fixed != nil {
 			return fixed, nil
 		}
@@ -184,7 +183,7 @@ func (s *Schema) followed() natsx.Followed {
 		case record.Generation != s.record.Generation:
 			s.Log.Warn("the schema was reset: the pipeline is opened again", "generation", record.Generation)
 			s.reopen()
-		case record.Contract != nil && !s.isOther:
+		case record.Contract != nil && !s.isIncompatible:
 			newest = record
 			if err := s.Running.FixContract(record.Contract); err != nil {
 				s.Log.Warn("the stored schema is not the one of this replica", "error", err)

@@ -17,7 +17,7 @@ import (
 type Claims struct {
 	collection *Collection
 	owner      string
-	life       time.Duration
+	ttl        time.Duration
 	others     map[uint64]observedClaim // by block
 }
 
@@ -37,8 +37,8 @@ type claim struct {
 const releaseTimeout = 2 * time.Second
 
 // Claims returns the claims of an owner with a unique name. A claim expires when it was not rewritten for a time.
-func (s *Collection) Claims(owner string, life time.Duration) *Claims {
-	return &Claims{collection: s, owner: owner, life: life, others: map[uint64]observedClaim{}}
+func (s *Collection) Claims(owner string, ttl time.Duration) *Claims {
+	return &Claims{collection: s, owner: owner, ttl: ttl, others: map[uint64]observedClaim{}}
 }
 
 // Forget drops what was observed of blocks before one.
@@ -61,7 +61,7 @@ func (c *Claims) Work(ctx context.Context, n uint64, work func(attempts int) err
 			c.others[n] = observedClaim{stored.Sequence, time.Now()}
 			return false, nil
 		}
-		if time.Since(last.since) < c.life {
+		if time.Since(last.since) < c.ttl {
 			return false, nil
 		}
 		var expired claim
@@ -78,7 +78,7 @@ func (c *Claims) Work(ctx context.Context, n uint64, work func(attempts int) err
 	renewing, stop := context.WithCancel(ctx)
 	var renewal sync.WaitGroup
 	renewal.Go(func() {
-		for natsx.Sleep(renewing, c.life/4) {
+		for natsx.Sleep(renewing, c.ttl/4) {
 			now, err := c.collection.putJSON(renewing, key, mine, ifAt(revision))
 			if errors.Is(err, natsx.ErrConflict) {
 				return // another replica took this one for crashed; both make the same bytes
