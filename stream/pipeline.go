@@ -36,7 +36,7 @@ type pipeline struct {
 	observer   *observe.Observer
 	blocks     *blocks.Blocks
 	watch      *deliveries.Watch
-	draining   atomic.Bool
+	isDraining atomic.Bool
 	service    atomic.Pointer[service.Service] // nil unless it runs
 	operations *operations.Pipeline            // what can be requested of it
 	configured Pipeline                        // as the host gave it
@@ -111,22 +111,25 @@ func (p *pipeline) configureStage(ctx context.Context, isBusy func() bool) error
 
 // loadStored loads the schema and the live model, and sets where training starts.
 func (p *pipeline) loadStored(ctx context.Context, stores *replica.Stores) error {
-	err := p.replica.LoadSchema(ctx)
+	if err := p.replica.LoadSchema(ctx); err != nil {
+		return err
+	}
 	var live *plugin.Live
-	if err == nil && p.Stage.Fixed == nil && p.replica.StoresModels() {
-		live, err = p.replica.Open(ctx, stores)
+	if p.Stage.Fixed == nil && p.replica.StoresModels() {
+		var err error
+		if live, err = p.replica.Open(ctx, stores); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = p.replica.SettleSchema(ctx, live)
+	if err := p.replica.SettleSchema(ctx, live); err != nil {
+		return err
 	}
-	switch after := p.replica.CountsAfter(); {
-	case err != nil:
-	case live != nil && p.Input != nil:
+	if live != nil && p.Input != nil {
 		p.training.Resume(live)
-	case after > 0:
+	} else if after := p.replica.CountsAfter(); after > 0 {
 		p.training.ReadFrom = after + 1
 	}
-	return err
+	return nil
 }
 
 // findInput finds the input stream. It creates none, because streams have the users' data: the error is
@@ -201,7 +204,7 @@ func (p *pipeline) serve(ctx, severed context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { p.draining.Store(true) })()
+	defer context.AfterFunc(ctx, func() { p.isDraining.Store(true) })()
 	defer context.AfterFunc(p.reopening, cancel)()
 	defer p.replica.Start(ctx, &wg)()
 	defer p.relay.LogDeadLetters()

@@ -38,7 +38,7 @@ func (p *pipeline) status() Status {
 	}
 	p.updateConditions()
 	s.Conditions = p.Conditions.All()
-	f := health.Facts{IsDraining: p.draining.Load(), Until: p.Stage.Until, WhenStale: p.WhenStale,
+	f := health.Facts{IsDraining: p.isDraining.Load(), Until: p.Stage.Until, WhenStale: p.WhenStale,
 		Blocked: p.Conditions.First(spec.BlocksAnswers), Parked: p.Conditions.First(spec.BlocksDeadLetters),
 		Notice:      p.Conditions.First(spec.BlocksNothing),
 		IsInspected: p.Input == nil || p.LearnsFromEdges() || p.observer.Snapshot() != nil,
@@ -57,18 +57,16 @@ func (p *pipeline) status() Status {
 }
 
 // lag returns how many inputs wait for an answer, as last inspected or on core NATS here, and the age of the oldest.
-func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
-	var oldest time.Time
-	known = true
+func (p *pipeline) lag() (messages uint64, age time.Duration, isKnown bool) {
+	messages, oldest := p.relay.CoreLag()
+	isKnown = true
 	if s := p.observer.Snapshot(); s != nil {
-		messages, oldest, known = s.Lag, s.Oldest, s.LagKnown
-	} else {
-		messages, oldest = p.relay.CoreLag()
+		messages, oldest, isKnown = s.Lag, s.Oldest, s.LagKnown
 	}
 	if !oldest.IsZero() {
 		age = max(0, time.Since(oldest))
 	}
-	return messages, age, known
+	return messages, age, isKnown
 }
 
 // updateConditions sets the conditions that are read from the connection and the replica.

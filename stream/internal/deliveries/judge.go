@@ -57,9 +57,9 @@ type judge struct {
 	base         *sample // from which deliveries are counted; nil: the next one, if nothing happens before it
 }
 
-// next takes a sample. known is false while there is no verdict; stolen is how many deliveries since the base have
+// next takes a sample. isKnown is false while there is no verdict; stolen is how many deliveries since the base have
 // reached no replica.
-func (j *judge) next(s *sample, isDisturbed bool) (stolen uint64, known bool) {
+func (j *judge) next(s *sample, isDisturbed bool) (stolen uint64, isKnown bool) {
 	before, last := j.before, j.last
 	j.before, j.last = last, s
 	switch {

@@ -69,7 +69,7 @@ func (w *Watch) Start(ctx context.Context) (stop func()) {
 	}
 	started := needs.ServiceSubject(w.Name, needs.EndpointStarted)
 	inbox := w.Conn.NewInbox()
-	replies, err := w.Receiver.Subscribe(inbox+".*", "", w.take)
+	replies, err := w.Receiver.Subscribe(inbox+".*", "", w.receive)
 	if err != nil {
 		return func() {}
 	}
@@ -106,8 +106,8 @@ func (w *Watch) disturb() {
 	w.isDisturbed = true
 }
 
-// take receives the status of a replica.
-func (w *Watch) take(msg *nats.Msg) {
+// receive receives the status of a replica.
+func (w *Watch) receive(msg *nats.Msg) {
 	var r spec.Report
 	tick, err := strconv.ParseUint(msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:], 10, 64)
 	if err != nil || json.Unmarshal(msg.Data, &r) != nil || r.Instance == "" {
@@ -125,14 +125,14 @@ func (w *Watch) take(msg *nats.Msg) {
 // compare takes the next sample, and judges it.
 func (w *Watch) compare(ctx context.Context, inbox string, wait time.Duration) {
 	s, isDisturbed := w.sample(ctx, inbox, wait, w.judge.last)
-	n, known := w.judge.next(s, isDisturbed)
+	n, isKnown := w.judge.next(s, isDisturbed)
 	switch {
-	case !known && w.judge.base == nil:
+	case !isKnown && w.judge.base == nil:
 		w.stolen = 0 // counted from another base
-	case known && n > w.stolen:
+	case isKnown && n > w.stolen:
 		w.stolen, w.quiet = n, 0
 		w.report(n)
-	case known:
+	case isKnown:
 		if w.quiet++; w.quiet == quietSamples && w.Conditions.Clear(health.StolenDeliveries) {
 			w.Log.Info("no further delivery of the consumer was stolen", "consumer", w.ConsumerName())
 		}

@@ -90,7 +90,7 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 			answered = s.current
 			answered.Floor, answered.Deaths = s.taken, 0
 		}
-		if s.aborted.Load() { // until the partition is released, the consumer shows what is not answered
+		if s.isAborted.Load() { // until the partition is released, the consumer shows what is not answered
 			o.gate.wait(ctx, anyReason)
 		}
 		if silent = silentSince(silent, err); !silent.IsZero() && time.Since(silent) >= MaxConsumerSilence {

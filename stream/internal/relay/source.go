@@ -22,10 +22,10 @@ type source struct {
 
 // ownership is the time in which this process owns a partition, from one binding of its consumer to the next.
 type ownership struct {
-	lease   *lease.Lease
-	tenure  lease.Tenure
-	aborted atomic.Bool        // an input was not answered, so the inputs behind it must not be answered either
-	stop    context.CancelFunc // ends the pull
+	lease     *lease.Lease
+	tenure    lease.Tenure
+	isAborted atomic.Bool        // an input was not answered, so the inputs behind it must not be answered either
+	stop      context.CancelFunc // ends the pull
 
 	previous bookmark // as the owner before this one left it
 	current  bookmark // of this process
@@ -53,12 +53,12 @@ func (s *source) isOrdered() bool { return s != nil && s.ownership != nil }
 func (s *source) isOwned() bool { return !s.isOrdered() || s.lease.Tenure() == s.tenure }
 
 // isActive reports whether the next message may be answered.
-func (s *source) isActive() bool { return s.isOwned() && (!s.isOrdered() || !s.aborted.Load()) }
+func (s *source) isActive() bool { return s.isOwned() && (!s.isOrdered() || !s.isAborted.Load()) }
 
 // abort ends the ownership. Nothing more is answered until the consumer is bound again and has delivered all
 // unacknowledged messages again.
 func (o *ownership) abort() {
-	o.aborted.Store(true)
+	o.isAborted.Store(true)
 	o.stop()
 }
 

@@ -29,10 +29,7 @@ const (
 )
 
 // announcer announces versions and prefetches those that another replica announces.
-type announcer struct {
-	*scope.Scope
-	prefetchVersion func(ctx context.Context, version string) error
-}
+type announcer struct{ *scope.Scope }
 
 // announcement is the message about a version that is about to go live.
 type announcement struct {
@@ -44,9 +41,9 @@ type announcement struct {
 // goes live.
 const maxPrefetches = 4
 
-// prefetch fetches the versions that the trainer announces until ctx is done, in goroutines of wg. Any client
+// prefetch calls fetch for the versions that the trainer announces until ctx is done, in goroutines of wg. Any client
 // can announce versions, so it fetches one at a time to bound memory (Invariant 5).
-func (a *announcer) prefetch(ctx context.Context, wg *sync.WaitGroup) {
+func (a announcer) prefetch(ctx context.Context, wg *sync.WaitGroup, fetch func(context.Context, string) error) {
 	queued := make(chan struct{}, maxPrefetches)
 	var fetching sync.Mutex
 	sub, err := a.Receiver.Subscribe(needs.StagedSubject(a.Name), "", func(msg *nats.Msg) {
@@ -56,7 +53,7 @@ func (a *announcer) prefetch(ctx context.Context, wg *sync.WaitGroup) {
 				defer func() { <-queued }()
 				fetching.Lock()
 				defer fetching.Unlock()
-				a.prefetchOne(ctx, msg)
+				a.prefetchOne(ctx, msg, fetch)
 			})
 		default:
 		}
@@ -72,7 +69,7 @@ func (a *announcer) prefetch(ctx context.Context, wg *sync.WaitGroup) {
 	})
 }
 
-func (a *announcer) prefetchOne(ctx context.Context, msg *nats.Msg) {
+func (a announcer) prefetchOne(ctx context.Context, msg *nats.Msg, fetch func(context.Context, string) error) {
 	var note announcement
 	if json.Unmarshal(msg.Data, &note) != nil || note.From == a.Instance || !needs.IsInbox(a.Conn, msg.Reply) {
 		return
@@ -80,7 +77,7 @@ func (a *announcer) prefetchOne(ctx context.Context, msg *nats.Msg) {
 	_ = msg.Respond([]byte(answerAck + a.Instance))
 	ctx, cancel := context.WithTimeout(ctx, prefetchTimeout)
 	defer cancel()
-	if err := a.prefetchVersion(ctx, note.Version); err != nil {
+	if err := fetch(ctx, note.Version); err != nil {
 		a.Log.Warn("an announced version cannot be fetched; trying again when it goes live", "version", note.Version,
 			"error", err)
 		return
@@ -89,7 +86,7 @@ func (a *announcer) prefetchOne(ctx context.Context, msg *nats.Msg) {
 }
 
 // announce announces a version that is about to go live, and waits until the replicas that acknowledge have it.
-func (a *announcer) announce(ctx context.Context, version string) {
+func (a announcer) announce(ctx context.Context, version string) {
 	data, err := json.Marshal(announcement{version, a.Instance})
 	if err != nil {
 		return

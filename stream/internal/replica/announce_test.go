@@ -21,10 +21,10 @@ import (
 func TestAnnouncedAtOnce(t *testing.T) {
 	t.Parallel()
 	nc := natstest.New(t).Connect()
-	a := &announcer{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p"}, Conn: nc, Receiver: natsx.NewReceiver(nc),
+	a := announcer{&scope.Scope{Pipeline: spec.Pipeline{Name: "p"}, Conn: nc, Receiver: natsx.NewReceiver(nc),
 		Log: slog.New(slog.DiscardHandler), Instance: "this"}}
 	var now, most, fetched atomic.Int32
-	a.prefetchVersion = func(context.Context, string) error {
+	fetch := func(context.Context, string) error {
 		most.Store(max(most.Load(), now.Add(1)))
 		time.Sleep(20 * time.Millisecond)
 		now.Add(-1)
@@ -33,7 +33,7 @@ func TestAnnouncedAtOnce(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	ctx, end := context.WithCancel(t.Context())
-	a.prefetch(ctx, &wg)
+	a.prefetch(ctx, &wg, fetch)
 	for i := range maxPrefetches {
 		text := fmt.Appendf(nil, `{"version":"p-%d","from":"other"}`, i)
 		if err := nc.PublishRequest(needs.StagedSubject("p"), nc.NewInbox(), text); err != nil {

@@ -145,16 +145,18 @@ func (c *configuration) applyReset() {
 	c.apply()
 }
 
-// followed reads the record when the trainer has stored it, and stores it when apply was called.
 func (c *configuration) followed() natsx.Followed {
-	return natsx.Followed{Key: statestore.ConfiguredKey(c.Name), Read: func(ctx context.Context) (uint64, error) {
-		if c.isDue.Swap(false) {
-			c.settle(ctx)
-		}
-		record, revision, err := configured.Read(ctx, c.entry)
-		if err == nil {
-			c.keep(record)
-		}
-		return revision, err
-	}}
+	return natsx.Followed{Key: statestore.ConfiguredKey(c.Name), Read: c.refresh}
+}
+
+// refresh reads the record when the trainer has stored it, and stores it when apply was called.
+func (c *configuration) refresh(ctx context.Context) (uint64, error) {
+	if c.isDue.Swap(false) {
+		c.settle(ctx)
+	}
+	record, revision, err := configured.Read(ctx, c.entry)
+	if err == nil {
+		c.keep(record)
+	}
+	return revision, err
 }

@@ -133,7 +133,7 @@ func (r *Replica) storeOptions() registry.Options {
 	o := registry.Options{Limit: r.Pipeline.Models.Limit, Keep: r.Pipeline.Models.Keep, Strict: r.Pipeline.Models.Strict,
 		Logger: r.Log, Clock: r.Clock, MaxStaleness: r.confirmInterval()}
 	if r.Leases != nil {
-		o.BeforePromote, o.Term = (&announcer{r.Scope, nil}).announce, r.trainer.writeTerm
+		o.BeforePromote, o.Term = announcer{r.Scope}.announce, r.trainer.writeTerm
 	}
 	if r.Role == spec.RoleTransform {
 		o.Term = func() uint64 { return 0 }
@@ -160,7 +160,7 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) (stop func()) {
 	if r.Models != nil {
 		stops = append(stops, r.Models.Follow(ctx, r.Adopt))
 		if r.Leases != nil {
-			(&announcer{r.Scope, r.Models.Prefetch}).prefetch(ctx, wg)
+			announcer{r.Scope}.prefetch(ctx, wg, r.Models.Prefetch)
 		}
 	}
 	if r.mirror != nil {

@@ -18,7 +18,8 @@ import (
 type Schema struct {
 	*scope.Scope
 	store  *schema.Store // nil: the schema is not stored
-	record schema.Record
+	record schema.Record // as it was loaded
+	newest schema.Record // that was read since; used by one goroutine
 	// isIncompatible is set if this replica, which is not the trainer, cannot use the stored schema.
 	isIncompatible bool
 
@@ -169,37 +170,40 @@ func (s *Schema) storeContract(ctx context.Context, counted *arrowio.Contract) (
 	return contract, err
 }
 
-// followed fixes the schema here when another replica has stored it, and has the pipeline opened again when it was
-// reset.
 func (s *Schema) followed() natsx.Followed {
-	newest := s.record // that was read
-	return natsx.Followed{Key: statestore.ContractKey(s.Name), Read: func(ctx context.Context) (uint64, error) {
-		record, revision, err := s.store.Read(ctx)
-		switch {
-		case err != nil:
-			s.Log.Debug("the stored schema cannot be read; trying again", "error", err)
-		case !record.IsStored && s.known(newest).IsStored:
-			return revision, s.restore(ctx, s.known(newest), revision)
-		case record.Generation != s.record.Generation:
-			s.Log.Warn("the schema was reset: the pipeline is opened again", "generation", record.Generation)
-			s.reopen()
-		case record.Contract != nil && !s.isIncompatible:
-			newest = record
-			if err := s.Running.FixContract(record.Contract); err != nil {
-				s.Log.Warn("the stored schema is not the one of this replica", "error", err)
-			}
+	s.newest = s.record
+	return natsx.Followed{Key: statestore.ContractKey(s.Name), Read: s.refresh}
+}
+
+// refresh fixes the schema here when another replica has stored it, and has the pipeline opened again when it was
+// reset.
+func (s *Schema) refresh(ctx context.Context) (uint64, error) {
+	record, revision, err := s.store.Read(ctx)
+	switch {
+	case err != nil:
+		s.Log.Debug("the stored schema cannot be read; trying again", "error", err)
+	case !record.IsStored && s.known().IsStored:
+		return revision, s.restore(ctx, s.known(), revision)
+	case record.Generation != s.record.Generation:
+		s.Log.Warn("the schema was reset: the pipeline is opened again", "generation", record.Generation)
+		s.reopen()
+	case record.Contract != nil && !s.isIncompatible:
+		s.newest = record
+		if err := s.Running.FixContract(record.Contract); err != nil {
+			s.Log.Warn("the stored schema is not the one of this replica", "error", err)
 		}
-		return revision, err
-	}}
+	}
+	return revision, err
 }
 
 // known is the newest schema that was read, or the one that this process stored as the trainer: its key can be
 // overwritten before it is read.
-func (s *Schema) known(read schema.Record) schema.Record {
-	if fixed := s.Running.Contract(); read.Contract == nil && fixed != nil && s.isTrainer() {
-		read.Contract, read.IsStored = fixed, true
+func (s *Schema) known() schema.Record {
+	record := s.newest
+	if fixed := s.Running.Contract(); record.Contract == nil && fixed != nil && s.isTrainer() {
+		record.Contract, record.IsStored = fixed, true
 	}
-	return read
+	return record
 }
 
 // restore stores the schema again after its key was deleted or overwritten, and triggers a new read of it. The error is
