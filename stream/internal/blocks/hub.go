@@ -101,7 +101,6 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 	return true, nil
 }
 
-// learn learns from a summary.
 func (h *hubLearner) learn(ctx context.Context, notice *summaries.Received, summary *stage.RemoteSummary) error {
 	at := plugin.Position{Created: h.created, Seq: notice.Seq, Time: notice.Time}
 	unread, err := h.Running.LearnRemoteSummary(at, summary)

@@ -54,7 +54,6 @@ type reader struct {
 	unusable int                 // times that the summary of next could not be used
 }
 
-// moveTo moves to a block.
 func (r *reader) moveTo(next uint64) {
 	if r.next != next {
 		r.next, r.unusable = next, 0

@@ -139,7 +139,6 @@ func (w *Watch) compare(ctx context.Context, inbox string, wait time.Duration) {
 	}
 }
 
-// report sets the condition.
 func (w *Watch) report(n uint64) {
 	text := fmt.Sprintf("%d deliveries of consumer %s of stream %s reached no replica: another client pulls from it, and "+
 		"inputs are answered late or, if it acknowledges them, not at all; find the users with permission to publish on %q",

@@ -269,7 +269,6 @@ func describe(name, help string, labels ...string) desc {
 	return desc{prometheus.NewDesc(name, help, append([]string{"pipeline"}, labels...), nil), kind}
 }
 
-// collectStatus sends the metrics of a status.
 func collectStatus(out chan<- prometheus.Metric, pipeline string, now spec.Status) {
 	for _, m := range statusGaugeTable {
 		for _, s := range m.of(now) {

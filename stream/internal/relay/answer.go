@@ -62,7 +62,15 @@ type answer struct {
 	isReleased bool    // next may be sent
 }
 
-// isStored reports whether every part is stored.
+// failure returns the first dead letter of an answer if no row of the message could be answered; its code is "" if one
+// could.
+func (a *answer) failure() (l wire.Letter) {
+	if len(a.deadLetters) > 0 && a.rows.Out+a.rows.Pass+a.rows.Skip == 0 {
+		l = a.deadLetters[0].Letter
+	}
+	return l
+}
+
 func (a *answer) isStored() bool {
 	return a != nil && !slices.ContainsFunc(a.parts, func(o *part) bool { return !o.isStored })
 }

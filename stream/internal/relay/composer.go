@@ -136,7 +136,6 @@ func (c *composer) newPart(in *input, kind wire.Answer, index int, subject strin
 	return o
 }
 
-// newOutput returns a part of an output.
 func (c *composer) newOutput(in *input, index int, body []byte, pairs ...[]wire.Pair) *part {
 	o := c.newPart(in, wire.AnswerOut, index, c.OutputPattern(), body, in.Header, pairs...)
 	o.msg.Subject = in.output

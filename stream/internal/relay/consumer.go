@@ -192,17 +192,3 @@ func (c *consumers) unacknowledged(ctx context.Context, durable string) (uint64,
 	info := consumer.CachedInfo()
 	return info.NumPending + uint64(info.NumAckPending), nil
 }
-
-// hasAnswered reports whether a pipeline of this name has answered an input, also if its models were deleted since: its
-// consumer has acknowledged something, or there is an output on its subject.
-func (c *consumers) hasAnswered(ctx context.Context) (bool, error) {
-	consumer, err := c.Input.Consumer(ctx, c.ConsumerName())
-	if err == nil && consumer.CachedInfo().AckFloor.Stream > 0 {
-		return true, nil
-	}
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return false, natsx.ExplainAPIError(err)
-	}
-	outputs, err := natsx.CountMessages(ctx, c.JS, c.dedup.sink(c.OutputPattern()).stream(), c.OutputPattern())
-	return outputs > 0, natsx.ExplainAPIError(err)
-}

@@ -210,16 +210,3 @@ func (c *coreNATS) publish(a *answer) bool {
 	c.logDeadLetters(a)
 	return true
 }
-
-// lag returns how many inputs are not answered, and when the oldest of them was received.
-func (c *coreNATS) lag() (messages uint64, oldest time.Time) {
-	queue := c.queue.Load()
-	if queue == nil {
-		return 0, oldest
-	}
-	first, n := queue.Oldest()
-	if n > 0 {
-		oldest = first.Time
-	}
-	return uint64(n), oldest
-}

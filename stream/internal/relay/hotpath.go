@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/embedd/embedd/arrowio"
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
@@ -100,10 +99,7 @@ func (p *hotPath) fetch(ctx context.Context, s *source, c jetstream.Consumer, cr
 
 // recordDeadShare counts an answer among the newest ones: also one whose output the server refused for good.
 func (p *hotPath) recordDeadShare(a *answer) {
-	var failure wire.Letter
-	if l := a.failure(); l != nil {
-		failure = l.Letter
-	}
+	failure := a.failure()
 	p.DeadShare.Record(failure.Code, failure.Error)
 }
 

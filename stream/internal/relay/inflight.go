@@ -157,7 +157,6 @@ func (f *inFlight) awaitIdle(ctx context.Context) bool {
 	return f.await(ctx, f.removed, func() bool { return f.processing == 0 })
 }
 
-// size returns the bytes that are held.
 func (f *inFlight) size() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

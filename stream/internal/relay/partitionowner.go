@@ -93,7 +93,12 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 		if s.isAborted.Load() { // until the partition is released, the consumer shows what is not answered
 			o.gate.wait(ctx, anyReason)
 		}
-		if silent = silentSince(silent, err); !silent.IsZero() && time.Since(silent) >= MaxConsumerSilence {
+		switch {
+		case !errors.Is(err, errConsumerSilent):
+			silent = time.Time{}
+		case silent.IsZero():
+			silent = time.Now()
+		case time.Since(silent) >= MaxConsumerSilence:
 			o.removeSilentConsumer(ctx, q, s, answered)
 			silent = time.Time{}
 		}
@@ -121,18 +126,6 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 // stream, before the consumer is created again. An election takes seconds, but in a cluster that was partitioned a
 // consumer can stay without a leader until it is deleted. Tests shorten it.
 var MaxConsumerSilence = time.Minute
-
-// silentSince is since when all attempts have ended with errConsumerSilent, given that before the last one; zero if the
-// last one did not.
-func silentSince(before time.Time, err error) time.Time {
-	switch {
-	case !errors.Is(err, errConsumerSilent):
-		return time.Time{}
-	case before.IsZero():
-		return time.Now()
-	}
-	return before
-}
 
 // removeSilentConsumer deletes the consumer of a partition. The next attempt creates it again where its bookmark is, so
 // that the messages from there on are delivered again; those whose answer is still stored are not answered twice.

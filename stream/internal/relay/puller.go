@@ -99,7 +99,6 @@ func (p *puller) run(ctx context.Context) error {
 	return nil
 }
 
-// bind binds the consumer.
 func (p *puller) bind(ctx context.Context) error {
 	c, created, err := p.consumers.bind(ctx, p.source)
 	if err != nil {

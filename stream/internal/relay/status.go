@@ -2,8 +2,13 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
 
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
@@ -33,14 +38,35 @@ func (r *Relay) Report(s *spec.Status) {
 // IsWaitingForModel reports whether inputs wait for a model.
 func (r *Relay) IsWaitingForModel() bool { return r.gate.isWaitingForModel() }
 
-// HasAnswered reports whether a pipeline of this name has answered an input, also if its models were deleted since.
-func (r *Relay) HasAnswered(ctx context.Context) (bool, error) { return r.consumers.hasAnswered(ctx) }
+// HasAnswered reports whether a pipeline of this name has answered an input, also if its models were deleted since: its
+// consumer has acknowledged something, or there is an output on its subject.
+func (r *Relay) HasAnswered(ctx context.Context) (bool, error) {
+	consumer, err := r.Input.Consumer(ctx, r.ConsumerName())
+	if err == nil && consumer.CachedInfo().AckFloor.Stream > 0 {
+		return true, nil
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, natsx.ExplainAPIError(err)
+	}
+	outputs, err := natsx.CountMessages(ctx, r.JS, r.dedup.sink(r.OutputPattern()).stream(), r.OutputPattern())
+	return outputs > 0, natsx.ExplainAPIError(err)
+}
 
 // Idle is how long ago an input was last answered.
 func (r *Relay) Idle() time.Duration { return time.Since(time.Unix(0, r.answeredAt.Load())) }
 
 // CoreLag returns how many inputs of core NATS are not answered, and when the oldest of them was received.
-func (r *Relay) CoreLag() (messages uint64, oldest time.Time) { return r.core.lag() }
+func (r *Relay) CoreLag() (messages uint64, oldest time.Time) {
+	queue := r.core.queue.Load()
+	if queue == nil {
+		return 0, oldest
+	}
+	first, n := queue.Oldest()
+	if n > 0 {
+		oldest = first.Time
+	}
+	return uint64(n), oldest
+}
 
 // StaleReason explains why the live model, of this age, is stale and what follows from it.
 func (r *Relay) StaleReason(age time.Duration) string {

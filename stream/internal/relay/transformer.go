@@ -53,7 +53,9 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 	}
 	// A message that was held for the ack wait may have been delivered to, and answered by, another process.
 	t.dedup.markStored(ctx, a, in.mayBeAnswered || end.Sub(in.receivedAt) > t.AckWait)
-	t.recordResult(a)
+	if failure := a.failure(); t.halt.Record(failure.Code != "", failure.Error) {
+		t.Log.Error("halted: too many messages are bad", "reason", t.HaltReason())
+	}
 	return a
 }
 
@@ -240,23 +242,4 @@ func StaleMark(age time.Duration, isStale bool) []wire.Pair {
 		return nil
 	}
 	return []wire.Pair{{Key: wire.HeaderStale, Value: strconv.FormatInt(int64(age/time.Second), 10)}}
-}
-
-// failure returns the first dead letter of an answer if no row of the message could be answered, else nil.
-func (a *answer) failure() *deadLetter {
-	if len(a.deadLetters) == 0 || a.rows.Out+a.rows.Pass+a.rows.Skip > 0 {
-		return nil
-	}
-	return a.deadLetters[0]
-}
-
-// recordResult halts the pipeline if this answer is one dead letter too many.
-func (t *transformer) recordResult(a *answer) {
-	l, reason := a.failure(), ""
-	if l != nil {
-		reason = l.Error
-	}
-	if t.halt.Record(l != nil, reason) {
-		t.Log.Error("halted: too many messages are bad", "reason", t.HaltReason())
-	}
 }

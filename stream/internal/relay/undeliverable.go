@@ -156,14 +156,12 @@ func (u *undeliverable) maxBody(in *input) int64 {
 	return 0
 }
 
-// has reports whether an input was postponed.
 func (u *undeliverable) has(in *input) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.inputs[keyOf(in)] != nil
 }
 
-// remove removes an input that was answered.
 func (u *undeliverable) remove(in *input) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

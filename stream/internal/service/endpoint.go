@@ -47,7 +47,6 @@ func (s *Service) receive(e *endpoint, msg *nats.Msg) {
 	}
 }
 
-// run answers the requests that wait.
 func (s *Service) run(e *endpoint) {
 	for {
 		s.mu.Lock()

@@ -73,9 +73,8 @@ func (p *Path) ResumeLabels(ctx context.Context) error {
 }
 
 // RunLabels reads labels until ctx is done, in order and without acknowledging.
-func (p *Path) RunLabels(ctx context.Context) { p.labels.run(ctx) }
-
-func (l *labelReader) run(ctx context.Context) {
+func (p *Path) RunLabels(ctx context.Context) {
+	l := p.labels
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		read, err := l.read(ctx)
 		if ctx.Err() != nil {
