@@ -352,16 +352,7 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 	reports.Now()
 	var attempts *task.Task
 	attempts = task.Every(context.WithoutCancel(ctx), 0, func(running context.Context) {
-		l.isDue.Store(false)
-		l.isStale = l.isHinted.Swap(false) || l.isStale
-		began, longest := l.now(), MaxTTL
-		if ctx.Err() == nil || l.claimRevision() != 0 {
-			if err := l.Acquire(running); err != nil && ctx.Err() == nil {
-				longest = readInterval(l.options.TTL)
-				l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
-			}
-		}
-		attempts.Within(min(l.pause(began), longest))
+		attempts.Within(l.attempt(running, ctx))
 		if now := l.Tenure(); now != last && ctx.Err() == nil {
 			last = now
 			term.Store(now.Term)
@@ -369,8 +360,8 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 		}
 	})
 	key := l.bucket.keys.Watch(l.options.Key, func(change natsx.Change) {
-		// It was released, another replica has it, or it has another list of members; without a key, that may have been
-		// announced while the connection was down. More announcements do not make the attempt earlier.
+		// Without a key the connection was restored: only a replica that waits may have missed a change. Further
+		// announcements do not make the attempt earlier.
 		own := l.claimRevision()
 		isNews := change.Revision != own && (change.Key != "" || own == 0)
 		if isNews && !l.isHinted.Swap(true) {
@@ -392,6 +383,20 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 		forget()
 		end()
 	}
+}
+
+// attempt renews or reads the lease, and returns when to do that again. After started is done it only renews.
+func (l *Lease) attempt(ctx, started context.Context) time.Duration {
+	l.isDue.Store(false)
+	l.isStale = l.isHinted.Swap(false) || l.isStale
+	began, longest := l.now(), MaxTTL
+	if started.Err() == nil || l.claimRevision() != 0 {
+		if err := l.Acquire(ctx); err != nil && started.Err() == nil {
+			longest = readInterval(l.options.TTL)
+			l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
+		}
+	}
+	return min(l.pause(began), longest)
 }
 
 // Run is Start until ctx is done.

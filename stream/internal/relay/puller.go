@@ -44,59 +44,60 @@ func (p *puller) run(ctx context.Context) error {
 	p.unbind, p.batch = func() {}, minBatch
 	defer func() { p.unbind() }()
 	for attempt := 0; ctx.Err() == nil; {
-		if p.consumer == nil {
-			err := p.bind(ctx)
-			if errors.Is(err, spec.ErrConsumerTaken) {
-				return err
-			}
-			if err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
+		hasPulled, err := p.step(ctx, attempt > 0)
+		switch {
+		case errors.Is(err, spec.ErrConsumerTaken):
+			return err
+		case err != nil:
+			natsx.Backoff(ctx, min(attempt, 5))
+			attempt++
+		case hasPulled:
+			attempt = 0
+		}
+	}
+	return nil
+}
+
+// step binds the consumer if none is bound, waits until a pull makes sense, and pulls once.
+func (p *puller) step(ctx context.Context, isRetry bool) (hasPulled bool, err error) {
+	if p.consumer == nil {
+		if err := p.bind(ctx); err != nil {
+			if ctx.Err() == nil && !errors.Is(err, spec.ErrConsumerTaken) {
 				p.bindLog.Warn(p.Log, "the consumer cannot be created; trying again", "stream", p.Stream, "consumer",
 					p.source.durable, "error", err)
 				p.Conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be created: %w",
 					p.source.durable, p.Stream, err))
-				if !natsx.Backoff(ctx, min(attempt, 5)) {
-					return nil
-				}
-				attempt++
-				continue
 			}
-		}
-		bytes, messages := p.awaitReady()
-		if bytes == 0 {
-			continue
-		}
-		isRecreated, err := p.pull(ctx, bytes, messages)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case isRecreated:
-			p.Log.Warn("the consumer was recreated; binding it again", "stream", p.Stream, "consumer", p.source.durable)
-			p.consumer = nil
-		case err == nil:
-			attempt = 0
-			p.Conditions.Clear(health.Pull)
-		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
-			errors.Is(err, nats.ErrNoResponders):
-			p.Log.Warn("the consumer was deleted; creating it again", "stream", p.Stream, "consumer", p.source.durable, "error",
-				err)
-			p.consumer = nil
-			fallthrough
-		default:
-			p.Log.Debug("pull ended", "error", err)
-			if attempt > 0 {
-				p.Conditions.SetError(health.Pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
-					p.explain(err, natsx.PullSubject(p.JS, p.Stream, p.ConsumerName()))))
-			}
-			if !natsx.Backoff(ctx, min(attempt, 5)) {
-				return nil
-			}
-			attempt++
+			return false, err
 		}
 	}
-	return nil
+	bytes, messages := p.awaitReady()
+	if bytes == 0 {
+		return false, nil
+	}
+	isRecreated, err := p.pull(ctx, bytes, messages)
+	switch {
+	case ctx.Err() != nil:
+		return false, nil
+	case isRecreated:
+		p.Log.Warn("the consumer was recreated; binding it again", "stream", p.Stream, "consumer", p.source.durable)
+		p.consumer = nil
+		return false, nil
+	case err == nil:
+		p.Conditions.Clear(health.Pull)
+		return true, nil
+	case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
+		errors.Is(err, nats.ErrNoResponders):
+		p.Log.Warn("the consumer was deleted; creating it again", "stream", p.Stream, "consumer", p.source.durable, "error",
+			err)
+		p.consumer = nil
+	}
+	p.Log.Debug("pull ended", "error", err)
+	if isRetry {
+		p.Conditions.SetError(health.Pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
+			p.explain(err, natsx.PullSubject(p.JS, p.Stream, p.ConsumerName()))))
+	}
+	return false, err
 }
 
 func (p *puller) bind(ctx context.Context) error {
