@@ -252,6 +252,48 @@ func TestReady(t *testing.T) {
 	})
 }
 
+// TestEditedConsumer: a consumer that a user pauses, or that reads other messages since it was edited, is reported. If it
+// would lose messages, its settings are set again. It takes as long as the streams are inspected four times.
+func TestEditedConsumer(t *testing.T) {
+	t.Parallel()
+	s := guarded(t)
+	e, _ := s.runGuarded(nil)
+	s.awaitState(e, StateLearning, true)
+	config := func() jetstream.ConsumerConfig {
+		c, err := s.js.Consumer(t.Context(), "in", "embedd_p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.CachedInfo().Config
+	}
+	edit := func(change func(*jetstream.ConsumerConfig)) {
+		c := config()
+		change(&c)
+		if _, err := s.js.UpdateConsumer(t.Context(), "in", c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.js.PauseConsumer(t.Context(), "in", "embedd_p", time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitState(e, StateBlocked, false, "embedd_p of stream in is paused", "nats consumer resume in embedd_p")
+	if _, err := s.js.ResumeConsumer(t.Context(), "in", "embedd_p"); err != nil {
+		t.Fatal(err)
+	}
+	edit(func(c *jetstream.ConsumerConfig) {
+		c.HeadersOnly, c.MaxDeliver, c.BackOff = true, 3, []time.Duration{time.Second}
+	})
+	s.until("the settings are set again", func() bool {
+		c := config()
+		return !c.HeadersOnly && c.MaxDeliver == -1 && len(c.BackOff) == 0
+	})
+	s.awaitState(e, StateLearning, true)
+	edit(func(c *jetstream.ConsumerConfig) { c.FilterSubject = "in.y" })
+	s.awaitState(e, StateBlocked, false, `reads ["in.y"]`, `"in.x"`)
+	edit(func(c *jetstream.ConsumerConfig) { c.FilterSubject = "in.x" })
+	s.awaitState(e, StateLearning, true)
+}
+
 // TestLag: unanswered messages are counted, also while the pipeline holds them and before its consumer exists.
 func TestLag(t *testing.T) {
 	start := time.Now()

@@ -288,10 +288,8 @@ func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetst
 			Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, name)})
 		return
 	}
-	if c.CachedInfo().Paused {
-		d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: fmt.Sprintf("consumer %s of stream %s is paused: nothing "+
-			"is answered", name, p.Stream), Fix: "resume it",
-			Command: fmt.Sprintf("nats consumer resume %s %s --force", p.Stream, name)})
+	if f := needs.PausedFault(p.Stream, c.CachedInfo()); f != nil {
+		d.addFault("consumer", p.Name, f)
 		return
 	}
 	unanswered := countUnanswered(c)

@@ -203,6 +203,15 @@ func CheckConsumer(p *spec.Pipeline, c jetstream.ConsumerConfig, streamSubjects 
 	return nil
 }
 
+// PausedFault is that a consumer is paused, or nil.
+func PausedFault(stream string, c *jetstream.ConsumerInfo) *Fault {
+	if !c.Paused {
+		return nil
+	}
+	return &Fault{fmt.Sprintf("consumer %s of stream %s is paused: nothing is answered", c.Name, stream), "resume it",
+		fmt.Sprintf("nats consumer resume %s %s --force", stream, c.Name)}
+}
+
 // CheckName returns an ErrConsumerTaken where the pipeline's name is bound to another stream: models are stored under
 // the name alone, and two pipelines of one name would use each other's. A name stays bound while that stream has the
 // consumer of the name. domain is that of [ConsumerName].

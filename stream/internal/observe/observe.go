@@ -207,9 +207,14 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	if at == w.answered { // nothing is stored since then
 		partitions = nil
 	}
+	paused := needs.PausedFault(w.Stream, shared)
 	for _, q := range partitions {
-		if _, err := w.count(ctx, input, q, s); err != nil {
+		info, err := w.count(ctx, input, q, s)
+		if err != nil {
 			return natsx.ExplainRequestError(err, "about partition "+q.String()+" of stream "+w.Stream)
+		}
+		if paused == nil && info != nil {
+			paused = needs.PausedFault(w.Stream, info)
 		}
 	}
 	if s.Lag == 0 {
@@ -217,6 +222,12 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	}
 	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
 		return f
+	}
+	if paused != nil {
+		return paused
+	}
+	if err := w.relay.CheckConsumer(ctx, shared.Config, input.CachedInfo().Config.Subjects); err != nil {
+		return err
 	}
 	return w.exhausted(shared)
 }

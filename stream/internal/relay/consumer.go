@@ -125,7 +125,8 @@ var ackPendingLimit = regexp.MustCompile(`limit of (\d+)`)
 func (c *consumers) withAckPending(config *jetstream.ConsumerConfig, input jetstream.Stream,
 	apply func(jetstream.ConsumerConfig) (jetstream.Consumer, error)) (jetstream.Consumer, error) {
 	config.Description = needs.ConsumerDescription + c.Name
-	config.AckWait, config.MaxDeliver, config.MaxAckPending = c.AckWait, -1, c.AckPending
+	c.setDelivery(config)
+	config.AckWait, config.MaxAckPending = c.AckWait, c.AckPending
 	config.MaxRequestExpires = maxPullExpiry
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		config.MaxAckPending = -1 // messages that are nak'd while there is no model must not block those that make one
@@ -150,6 +151,27 @@ func (c *consumers) withAckPending(config *jetstream.ConsumerConfig, input jetst
 			"runs with as many", "stream", c.Stream, "limit", config.MaxAckPending, "nats.max_ack_pending", wanted)
 	}
 	return consumer, err
+}
+
+// setDelivery sets that each message is delivered whole, and again until it is acknowledged.
+func (c *consumers) setDelivery(config *jetstream.ConsumerConfig) {
+	config.HeadersOnly, config.MaxDeliver, config.BackOff = false, -1, nil
+}
+
+// check returns an error if the consumer of a source reads something else now. Other settings that were changed, so
+// that messages would be lost, are set again.
+func (c *consumers) check(ctx context.Context, s *source, now jetstream.ConsumerConfig, streamSubjects []string) error {
+	if err := needs.CheckConsumer(&c.Pipeline, now, streamSubjects, s.filter); err != nil {
+		return err
+	}
+	wanted := now
+	if c.setDelivery(&wanted); reflect.DeepEqual(now, wanted) {
+		return nil
+	}
+	c.Log.Warn("the consumer was edited so that messages would be lost; its settings are set again", "stream", c.Stream,
+		"consumer", s.durable, "headers_only", now.HeadersOnly, "max_deliver", now.MaxDeliver, "backoff", now.BackOff)
+	_, _, err := c.bind(ctx, s)
+	return err
 }
 
 // minNewestAnswers is how many of the newest answers in a sink are read at least to find that sequence.

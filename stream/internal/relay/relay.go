@@ -190,6 +190,12 @@ func (r *Relay) MayLearn(ctx context.Context, seq uint64, created time.Time) boo
 // SetLimit sets the max_msg_size of the stream that stores outputs or dead letters.
 func (r *Relay) SetLimit(subject string, maxMsgSize int32) { r.composer.setLimit(subject, maxMsgSize) }
 
+// CheckConsumer returns why the consumer that replicas share, as the server has it now, does not deliver the inputs. It
+// sets settings again with which messages would be lost.
+func (r *Relay) CheckConsumer(ctx context.Context, now jetstream.ConsumerConfig, streamSubjects []string) error {
+	return r.consumers.check(ctx, r.shared, now, streamSubjects)
+}
+
 // Rebind makes the relay bind its consumer again, because it was seen to be gone.
 func (r *Relay) Rebind() { r.shared.requestRebind() }
 
