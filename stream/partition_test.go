@@ -168,6 +168,27 @@ func TestPartitionsAfterConsumerRecreated(t *testing.T) {
 	}
 }
 
+// TestPartitionsOfAnOlderCopy: a bookmark from before an older copy of the stream was restored leaves out no new message.
+func TestPartitionsOfAnOlderCopy(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	p := keyed()
+	p.Partitions, p.Stage.Fixed = 2, fixed(t)
+	in, err := f.js.Stream(t.Context(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]any{"created": in.CachedInfo().Created, "floor": 100, "up_to": 100, "newest": 100}
+	for _, q := range needs.Partitions(&p) {
+		if err := f.seats().Save(t.Context(), q.BookmarkKey("p"), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.publish(10, 2)
+	f.replica(p)
+	f.answered()
+}
+
 // TestPartitionsLearn: training reads all partitions, and its models answer.
 func TestPartitionsLearn(t *testing.T) {
 	t.Parallel()

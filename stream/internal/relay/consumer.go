@@ -54,6 +54,9 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 		return nil, time.Time{}, err
 	}
 	created := input.CachedInfo().Created
+	if s.isOrdered() && s.previous.Floor > input.CachedInfo().State.LastSeq { // an older copy of the stream was restored
+		s.previous = bookmark{}
+	}
 	config := jetstream.ConsumerConfig{
 		Durable:       s.durable,
 		DeliverPolicy: jetstream.DeliverAllPolicy,

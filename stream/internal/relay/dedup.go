@@ -45,30 +45,36 @@ type knownAnswers struct {
 	input    time.Time // creation of the input stream
 	key      *identityKey
 	from, to uint64
-	ids      map[string]uint64 // sequence of the input by name of the answer, see lookupNames
-	upTo     position          // in the sink
+	ids      map[string]knownAnswer // by name, see lookupNames
+	upTo     position               // in the sink
 	readAt   time.Time
+}
+
+// knownAnswer is a stored answer.
+type knownAnswer struct {
+	seq uint64 // sequence of the input
+	at  int64  // when it was stored, in Unix nanoseconds
 }
 
 // maxKnownAnswers bounds the memory of knownAnswers (Invariant 5).
 const maxKnownAnswers = spec.MaxAckPending
 
 // add adds an answer. If there are too many it drops the later half of the range.
-func (k *knownAnswers) add(id string, seq uint64) {
+func (k *knownAnswers) add(id string, seq uint64, at time.Time) {
 	if seq < k.from || seq >= k.to {
 		return
 	}
-	k.ids[id] = seq
+	k.ids[id] = knownAnswer{seq, at.UnixNano()}
 	if len(k.ids) < maxKnownAnswers {
 		return
 	}
 	newest := k.from
-	for _, seq := range k.ids {
-		newest = max(newest, seq)
+	for _, one := range k.ids {
+		newest = max(newest, one.seq)
 	}
 	k.to = k.from + (newest-k.from)/2 + 1
-	for id, seq := range k.ids {
-		if seq >= k.to {
+	for id, one := range k.ids {
+		if one.seq >= k.to {
 			delete(k.ids, id)
 		}
 	}
@@ -112,7 +118,7 @@ func (d *dedup) lookUp(ctx context.Context, parts []*part) error {
 	}
 	for s, wanted := range byID {
 		reached, err := s.read(ctx, from[s], func(stored storedAnswer) {
-			if o := wanted[stored.id]; o != nil && stored.source == o.in.Origin.Source() {
+			if o := wanted[stored.id]; o != nil && stored.source == o.in.Origin.Source() && o.in.canHaveAnswer(stored.at) {
 				o.isStored, o.isDuplicate = true, true
 			}
 		})
@@ -172,8 +178,8 @@ func (d *dedup) isStored(ctx context.Context, o *part) (bool, error) {
 		return false, err
 	}
 	has := func(s *sink, name string) bool {
-		seq, isKnown := d.known[s].ids[name]
-		return isKnown && seq == o.in.Origin.Seq
+		one, isKnown := d.known[s].ids[name]
+		return isKnown && one.seq == o.in.Origin.Seq && o.in.canHaveAnswer(time.Unix(0, one.at))
 	}
 	if !key.isNewerThan(o.in.Origin) {
 		return has(o.sink, o.id) || has(o.sink, d.identities.second(o)), nil
@@ -214,7 +220,7 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 		reached, err := s.read(ctx, k.upTo, func(stored storedAnswer) {
 			names, seq := key.lookupNames(stored, in.Origin)
 			for _, name := range names {
-				k.add(name, seq)
+				k.add(name, seq, stored.at)
 			}
 		})
 		if err == nil {
@@ -225,7 +231,7 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 	for lookBack := uint64(firstLookBack); ; lookBack *= 4 {
 		now := time.Now()
 		from, isAll := s.before(lookBack)
-		k := &knownAnswers{input: in.Origin.Created, key: key, from: seq, to: math.MaxUint64, ids: map[string]uint64{},
+		k := &knownAnswers{input: in.Origin.Created, key: key, from: seq, to: math.MaxUint64, ids: map[string]knownAnswer{},
 			readAt: now}
 		earlier, isOlder := map[uint64]bool{}, false
 		reached, err := s.read(ctx, from, func(stored storedAnswer) {
@@ -235,7 +241,7 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 				if n < seq {
 					earlier[n] = true
 				} else {
-					k.add(name, n)
+					k.add(name, n, stored.at)
 				}
 			}
 		})

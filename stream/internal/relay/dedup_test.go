@@ -61,6 +61,20 @@ func TestAnswerFarBack(t *testing.T) {
 			t.Errorf("the answer to %d: stored is %t, want %t", c.seq, o.isStored, c.stored)
 		}
 	}
+	// After an older copy of the input stream was restored, another message has the sequence.
+	restored := func() (*part, *answer) {
+		o := to(19_000)
+		o.in.Time, o.in.receivedAt, o.sink = now.Add(2*maxClockSkew), now.Add(3*maxClockSkew), dedup.sinks["out.x"]
+		return o, &answer{in: o.in, parts: []*part{o}}
+	}
+	o, a := restored()
+	if dedup.markStored(t.Context(), a, true); o.isStored {
+		t.Error("the answer to an earlier input of the same sequence counts")
+	}
+	o, a = restored()
+	if err := dedup.lookUp(t.Context(), a.parts); err != nil || o.isStored {
+		t.Errorf("the answer to an earlier input of the same sequence counts in a lookup (%v)", err)
+	}
 }
 
 // TestNewestAnsweredBehindOthers: the newest answer is found however many messages of other pipelines the stream of the
@@ -147,6 +161,10 @@ func TestWhoseDuplicate(t *testing.T) {
 	check("the answer", ours, true, nil)
 	check("a message that does not exist yet", ours+1, false, errNotStored)
 	check("no sequence", 0, false, errNotStored)
+	o.in.Time, o.in.receivedAt = now.Add(2*maxClockSkew), now.Add(3*maxClockSkew)
+	check("the answer to an earlier input of the same sequence", ours, false, nil)
+	o.in.receivedAt = now
+	check("the answer to an input that is ahead of our clock", ours, true, nil)
 	purge()
 	check("a deleted message", ours, true, nil)
 	check("another source", store("out.x", "other source", "in:8"), false, nil)

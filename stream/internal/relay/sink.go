@@ -105,7 +105,7 @@ func answerOf(h nats.Header, at time.Time) storedAnswer {
 // errNotStored is the error of a lookup of a message that its stream does not have yet.
 var errNotStored = errors.New("the server names a duplicate that the stream does not have yet")
 
-// has reports whether the message with a sequence is a part: its subject, identity and source are. A message that is
+// has reports whether the message with a sequence is a part: its subject, identity, source and time are. A message that is
 // gone counts, since an answer that its stream has deleted must not be stored again.
 func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
 	stream, err := natsx.Hedge(ctx, s.refresh)
@@ -124,7 +124,7 @@ func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
 		return true, nil
 	}
 	stored := answerOf(msg.Header, msg.Time)
-	return stored.id == o.id && stored.source == o.in.Origin.Source() &&
+	return stored.id == o.id && stored.source == o.in.Origin.Source() && o.in.canHaveAnswer(stored.at) &&
 		(msg.Subject == o.msg.Subject || info.Config.SubjectTransform != nil), nil
 }
 
