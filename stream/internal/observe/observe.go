@@ -311,7 +311,7 @@ func (w *Observer) checkPublish(ctx context.Context, subject string) error {
 	if err != nil {
 		return natsx.ExplainRequestError(err, "which stream takes "+subject)
 	}
-	w.relay.SetLimit(subject, info.Config.MaxMsgSize)
+	w.relay.SetStream(subject, &info.Config)
 	if f := needs.StreamFull(info, subject); f != nil {
 		return f
 	}

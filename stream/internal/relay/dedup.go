@@ -24,8 +24,7 @@ import (
 type dedup struct {
 	js         jetstream.JetStream
 	log        *slog.Logger
-	window     time.Duration // the shortest duplicate window of the streams
-	maxUnacked int           // MaxAckPending of the consumer: bounds how far back an answer is looked up
+	maxUnacked int // MaxAckPending of the consumer: bounds how far back an answer is looked up
 	identities *identities
 	sinks      map[string]*sink
 	known      map[*sink]*knownAnswers // used by one goroutine
@@ -36,7 +35,7 @@ type dedup struct {
 }
 
 func newDedup(js jetstream.JetStream, log *slog.Logger, maxUnacked int, i *identities) *dedup {
-	return &dedup{js: js, log: log, window: time.Hour, maxUnacked: maxUnacked, identities: i, sinks: map[string]*sink{},
+	return &dedup{js: js, log: log, maxUnacked: maxUnacked, identities: i, sinks: map[string]*sink{},
 		known: map[*sink]*knownAnswers{}, conditions: &health.Conditions{}}
 }
 
@@ -89,8 +88,16 @@ func (d *dedup) addSink(ctx context.Context, subject string) (*jetstream.StreamI
 	}
 	info := stream.CachedInfo()
 	d.sinks[subject] = s
-	d.window = min(d.window, info.Config.Duplicates)
 	return info, nil
+}
+
+// window is the shortest duplicate window of the streams.
+func (d *dedup) window() time.Duration {
+	shortest := int64(math.MaxInt64)
+	for _, s := range d.sinks {
+		shortest = min(shortest, s.window.Load())
+	}
+	return time.Duration(shortest)
 }
 
 // sink returns the sink of a subject, nil on core NATS.
@@ -213,7 +220,7 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 	k, seq := d.known[s], in.Origin.Seq
 	if k != nil && k.key == key && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to &&
 		s.position().seq < k.upTo.seq+maxKnownAnswers {
-		if time.Since(k.readAt) < d.window/2 {
+		if time.Since(k.readAt) < time.Duration(s.window.Load())/2 {
 			return nil
 		}
 		now := time.Now()
@@ -233,15 +240,15 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 		from, isAll := s.before(lookBack)
 		k := &knownAnswers{input: in.Origin.Created, key: key, from: seq, to: math.MaxUint64, ids: map[string]knownAnswer{},
 			readAt: now}
-		earlier, isOlder := map[uint64]bool{}, false
+		earlier, isOlder, o := map[uint64]bool{}, false, in.Origin
 		reached, err := s.read(ctx, from, func(stored storedAnswer) {
 			isOlder = isOlder || stored.at.Before(in.Time.Add(-maxClockSkew))
 			names, n := key.lookupNames(stored, in.Origin)
 			for _, name := range names {
-				if n < seq {
-					earlier[n] = true
-				} else {
+				if n >= seq {
 					k.add(name, n, stored.at)
+				} else if o.Seq = n; key.isNewerThan(o) || d.identities.isOurs(o, stored.id) {
+					earlier[n] = true
 				}
 			}
 		})
@@ -249,8 +256,8 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 			return err
 		}
 		// The answer to an input was stored after its first delivery. At that time at most maxUnacked inputs before it were
-		// unacknowledged. So behind the answer at most maxUnacked answers belong to inputs before it, and as many to a stream
-		// of the same name that was there before.
+		// unacknowledged. So behind the answer at most maxUnacked answers of this pipeline belong to inputs before it, and as
+		// many to a stream of the same name that was there before.
 		if isOlder || len(earlier) > 2*d.maxUnacked || isAll || !reached.created.Equal(from.created) {
 			k.upTo = reached
 			d.known[s] = k

@@ -1,8 +1,12 @@
 package relay
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +14,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -61,6 +68,19 @@ func TestAnswerFarBack(t *testing.T) {
 			t.Errorf("the answer to %d: stored is %t, want %t", c.seq, o.isStored, c.stored)
 		}
 	}
+	// A process that shares the consumer has answered since. The server keeps identities for the duplicate window.
+	another := to(20_001)
+	another.sink = dedup.sinks["out.x"]
+	if _, err := s.JS.PublishMsg(t.Context(), another.msg, jetstream.WithMsgID(another.id)); err != nil {
+		t.Fatal(err)
+	}
+	for _, window := range []time.Duration{time.Hour, 0} {
+		want := window == 0
+		another.sink.window.Store(int64(window))
+		if dedup.markStored(t.Context(), &answer{in: another.in, parts: []*part{another}}, true); another.isStored != want {
+			t.Errorf("with a window of %v the answer of another process is found: %t", window, another.isStored)
+		}
+	}
 	// After an older copy of the input stream was restored, another message has the sequence.
 	restored := func() (*part, *answer) {
 		o := to(19_000)
@@ -77,8 +97,8 @@ func TestAnswerFarBack(t *testing.T) {
 	}
 }
 
-// TestNewestAnsweredBehindOthers: the newest answer is found however many messages of other pipelines the stream of the
-// outputs has stored since, on other subjects or the same.
+// TestNewestAnsweredBehindOthers: the newest answer, and that to an input, are found however many messages of other
+// pipelines the stream of the outputs has stored since, on other subjects or the same: also answers to earlier inputs.
 func TestNewestAnsweredBehindOthers(t *testing.T) {
 	t.Parallel()
 	for _, subject := range []string{"out.y", "out.x"} {
@@ -92,14 +112,16 @@ func TestNewestAnsweredBehindOthers(t *testing.T) {
 func newestAnsweredBehind(t *testing.T, subject string) {
 	s := newServer(t)
 	created, identities := time.Now(), newIdentities()
-	o := wire.Origin{Stream: "in", Created: created, Seq: 7}
+	o := wire.Origin{Stream: "in", Created: created, Seq: firstLookBack + 7}
 	msg := nats.NewMsg("out.x")
 	msg.Header.Set(wire.HeaderSource, o.Source())
 	if _, err := s.JS.PublishMsg(t.Context(), msg, jetstream.WithMsgID(identities.of(o, wire.AnswerOut, 0))); err != nil {
 		t.Fatal(err)
 	}
 	for n := range firstLookBack + 1 {
-		if _, err := s.JS.PublishAsync(subject, nil); err != nil {
+		msg := nats.NewMsg(subject)
+		msg.Header.Set(wire.HeaderSource, wire.Origin{Stream: "in", Seq: uint64(n + 1)}.Source())
+		if _, err := s.JS.PublishMsgAsync(msg); err != nil {
 			t.Fatal(err)
 		}
 		if n%1000 == 0 {
@@ -107,9 +129,14 @@ func newestAnsweredBehind(t *testing.T, subject string) {
 		}
 	}
 	<-s.JS.PublishAsyncComplete()
-	d := newDedup(s.JS, slog.New(slog.DiscardHandler), spec.DefaultAckPending, identities)
+	d := newDedup(s.JS, slog.New(slog.DiscardHandler), spec.MinAckPending, identities)
 	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
 		t.Fatal(err)
+	}
+	one := &part{in: &input{Message: scope.Message{Origin: o, Time: created}}, kind: wire.AnswerOut,
+		id: identities.of(o, wire.AnswerOut, 0), sink: d.sinks["out.x"]}
+	if d.markStored(t.Context(), &answer{in: one.in, parts: []*part{one}}, true); !one.isStored {
+		t.Error("the answer is not found")
 	}
 	c := &consumers{hotPath: &hotPath{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in"}}, dedup: d,
 		identities: identities}}
@@ -172,4 +199,73 @@ func TestWhoseDuplicate(t *testing.T) {
 	check("another subject", store("out.y", o.id, "in:7"), false, nil)
 	o.id = "another stream"
 	check("another identity", store("out.x", "z", "in:7"), false, nil)
+}
+
+// TestSinkMoves: where another stream takes the subject of the outputs now, answers are looked up there.
+func TestSinkMoves(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	d := newDedup(s.JS, slog.New(slog.DiscardHandler), 1, newIdentities())
+	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.JS.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out",
+		Subjects: []string{"out.y"}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Stream(jetstream.StreamConfig{Name: "moved", Subjects: []string{"out.x"}})
+	s.Publish(nats.NewMsg("out.x"))
+	n := 0
+	if _, err := d.sink("out.x").read(t.Context(), position{}, func(storedAnswer) { n++ }); err != nil || n != 1 {
+		t.Errorf("%d messages are read, want that of the other stream; %v", n, err)
+	}
+}
+
+// TestSlowLookup: a server that does not deliver the messages before a pull expires has not shown that an answer is
+// missing.
+func TestSlowLookup(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.Publish(nats.NewMsg("out.x"))
+	var isSlow atomic.Bool
+	isSlow.Store(true)
+	l, err := link.New(strings.TrimPrefix(s.URL(), "nats://"), func(piece []byte) error {
+		// A pull request has expired before the server reads it.
+		for value, short := range map[time.Duration]string{natsx.PullExpiry: "9", natsx.PullExpiry / 2: "1"} {
+			digits := strconv.Itoa(int(value))
+			if at := bytes.Index(piece, []byte(digits)); at >= 0 && isSlow.Load() {
+				copy(piece[at:], short+strings.Repeat(" ", len(digits)-1))
+			}
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	nc, err := nats.Connect("nats://"+l.Address(), nats.Timeout(natstest.Timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(natstest.Timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDedup(js, slog.New(slog.DiscardHandler), 1, newIdentities())
+	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	read := func() error {
+		_, err := d.sink("out.x").read(t.Context(), position{}, func(storedAnswer) { n++ })
+		return err
+	}
+	if err := read(); err == nil {
+		t.Errorf("%d messages are read, without an error", n)
+	}
+	isSlow.Store(false)
+	if err := read(); err != nil || n != 1 {
+		t.Errorf("%d messages are read, want 1; %v", n, err)
+	}
 }

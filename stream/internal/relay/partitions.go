@@ -136,7 +136,7 @@ func (p *partitions) bindConsumer(ctx context.Context, q needs.Partition, s *sou
 		// A process that starts creates a consumer that is missing, which may be while another creates it again.
 		isBehind = now.Floor < s.previous.Floor
 		now.Floor = max(now.Floor, s.previous.Floor)
-		now.Newest = s.previous.newestAnswered(time.Now(), p.dedup.window)
+		now.Newest = s.previous.newestAnswered(time.Now(), p.dedup.window())
 		now.UpTo = max(now.UpTo, s.previous.UpTo)
 		if s.previous.Floor == now.Floor {
 			now.Deaths = s.previous.Deaths

@@ -115,7 +115,6 @@ func (r *Relay) bindSinks(ctx context.Context) error {
 	if r.Labels != "" && r.Stage.Fixed == nil {
 		// Label messages are read in a separate goroutine.
 		r.labelDeadLetters = newDedup(r.JS, r.Log, r.AckPending, r.identities)
-		r.labelDeadLetters.window = d.window
 	}
 	return nil
 }
@@ -187,8 +186,11 @@ func (r *Relay) MayLearn(ctx context.Context, seq uint64, created time.Time) boo
 	return r.shared.attempts.mayLearn(ctx, seq, created, &r.gate)
 }
 
-// SetLimit sets the max_msg_size of the stream that stores outputs or dead letters.
-func (r *Relay) SetLimit(subject string, maxMsgSize int32) { r.composer.setLimit(subject, maxMsgSize) }
+// SetStream sets the configuration of the stream that stores outputs or dead letters.
+func (r *Relay) SetStream(subject string, c *jetstream.StreamConfig) {
+	r.composer.setLimit(subject, c.MaxMsgSize)
+	r.dedup.sink(subject).window.Store(int64(c.Duplicates))
+}
 
 // CheckConsumer returns why the consumer that replicas share, as the server has it now, does not deliver the inputs. It
 // sets settings again with which messages would be lost.

@@ -1,12 +1,14 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
 )
 
 // sink is the stream that stores the messages of a subject. Safe for concurrent use.
@@ -25,6 +28,8 @@ type sink struct {
 	name  string // of the stream
 	first uint64 // sequence of its first message when it was last read
 	end   position
+
+	window atomic.Int64 // its duplicate window, in nanoseconds
 }
 
 // position is a position in a stream: messages that are stored later have higher sequences.
@@ -39,6 +44,9 @@ func (s *sink) refresh(ctx context.Context) (jetstream.Stream, error) {
 	err := error(jetstream.ErrStreamNotFound)
 	if name := s.stream(); name != "" {
 		stream, err = s.js.Stream(ctx, name)
+		if err == nil && !wildcard.CoveredBy(s.subject, stream.CachedInfo().Config.Subjects) {
+			err = jetstream.ErrStreamNotFound
+		}
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) { // not known yet, or another stream takes the subject now
 		stream, err = natsx.StreamOf(ctx, s.js, s.subject)
@@ -56,6 +64,7 @@ func (s *sink) refresh(ctx context.Context) (jetstream.Stream, error) {
 		s.end = position{created: info.Created}
 	}
 	s.name, s.first = info.Config.Name, max(info.State.FirstSeq, 1)
+	s.window.Store(int64(info.Config.Duplicates))
 	return stream, nil
 }
 
@@ -156,12 +165,13 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 		return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 	}
 	defer r.Close(ctx)
-	hasRead := false
+	hasRead, last := false, from.seq
 	for pending, attempt := r.Pending(), 0; pending > 0; {
 		most := int(min(pending, natsx.MaxFetchMessages))
 		n, err := r.Fetch(ctx, nil, most, natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			hasRead = true
 			if meta, err := msg.Metadata(); err == nil {
+				last = meta.Sequence.Stream
 				take(answerOf(msg.Headers(), meta.Timestamp))
 			}
 		})
@@ -172,7 +182,14 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 		if err != nil {
 			return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 		}
-		if n == 0 {
+		if n == 0 { // the rest was deleted, or the server is too slow
+			newest, err := natsx.NewestMessage(ctx, s.js, info.Config.Name, cmp.Or(filter, ">"))
+			if err == nil && newest != nil && newest.Sequence > last {
+				err = fmt.Errorf("the server has delivered no message behind %d within %v", last, natsx.PullExpiry)
+			}
+			if err != nil {
+				return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
+			}
 			break
 		}
 		pending -= min(pending, uint64(n))
