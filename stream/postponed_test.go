@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
 // TestPostponedKeepsItsParts: an input whose output is stored, and whose dead letter is not, has the same output when
@@ -68,5 +71,50 @@ func TestPostponedKeepsItsParts(t *testing.T) {
 	natstest.Await(t, "none is postponed", func() bool { return r.pipeline().Undeliverable == 0 })
 	if n := parts("in:2"); n != 1 {
 		t.Errorf("the output of the postponed input has %d parts, and was stored as one", n)
+	}
+}
+
+// TestPostponedThatKills: an input that crashed processes is not tried again because its dead letter is refused. It
+// takes as long as the dead letter may wait.
+func TestPostponedThatKills(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	in := s.Stream(jetstream.StreamConfig{Name: "in"})
+	s.Stream(jetstream.StreamConfig{Name: "out"})
+	dead := jetstream.StreamConfig{Name: "dead", Subjects: []string{"dead.>"}, MaxMsgs: 1, Discard: jetstream.DiscardNew}
+	s.Stream(dead)
+	s.Publish(nats.NewMsg("dead.full"))
+	c, err := in.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "embedd_p", FilterSubject: "in.x",
+		AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inputs(s, 1)
+	for range 2 {
+		msg, err := c.Next(jetstream.FetchMaxWait(natstest.Timeout))
+		if err == nil {
+			err = msg.Nak()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, err := statestore.Open(t.Context(), s.JS, 1)
+	if err == nil {
+		err = state.Put(t.Context(), statestore.AttemptsKey("p", needs.Partition{}.String()), fmt.Appendf(nil,
+			`{"stream_created": %d, "attempts": {"1": 1000}}`, in.CachedInfo().Created.UnixNano()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startReplica(t, s.Connect(), fixedPipeline(t))
+	natstest.Await(t, "it is postponed", func() bool { return r.pipeline().Undeliverable == 1 })
+	dead.MaxMsgs = -1
+	if _, err := s.JS.UpdateStream(t.Context(), dead); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Await(t, "it is answered", func() bool { return s.Count("out")+s.Count("dead") > 1 })
+	if n := s.Count("out"); n != 0 {
+		t.Error("the input was tried again")
 	}
 }

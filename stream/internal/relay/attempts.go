@@ -129,6 +129,13 @@ func (t *attempts) increment(ctx context.Context, seq uint64) (uint64, error) {
 	return counts[seq], nil
 }
 
+// areUsedUp reports whether more attempts at a message were recorded than are allowed.
+func (t *attempts) areUsedUp(seq uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[seq] > t.Attempts
+}
+
 // retractTimeout is how long the server may take to remove an attempt.
 const retractTimeout = 2 * time.Second
 

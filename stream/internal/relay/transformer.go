@@ -64,7 +64,8 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 // acknowledgement: the message is answered as any, so that it has one answer.
 func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 	t.countOwners(ctx, in)
-	if !in.isSuspect || in.Delivered < 3 || t.undeliverable.has(in) {
+	isUsedUp := in.Delivered > 1 && in.source.attempts.areUsedUp(in.Origin.Seq) // also while its dead letter is refused
+	if !isUsedUp && (!in.isSuspect || in.Delivered < 3 || t.undeliverable.has(in)) {
 		return t.answer(ctx, in)
 	}
 	n := in.source.attempts.record(ctx, in.Origin.Seq)
