@@ -50,6 +50,11 @@ func (in *input) canHaveAnswer(at time.Time) bool {
 	return !at.Before(in.Time.Add(-maxClockSkew)) || in.Time.After(in.receivedAt)
 }
 
+// isDeleteMarker reports whether the server stored the message because the last one of its subject has expired.
+func (in *input) isDeleteMarker() bool {
+	return len(in.Data) == 0 && in.Header.Get(jetstream.MarkerReasonHeader) != ""
+}
+
 func (in *input) bytes() int64 { return in.size }
 
 // answer is what an input becomes: messages to publish, and what to count once they are stored.

@@ -125,6 +125,10 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	if err == nil {
 		err = t.composer.mapSubject(in)
 	}
+	if err != nil && in.isDeleteMarker() {
+		a.result = "skip"
+		return a
+	}
 	if err != nil {
 		return t.composer.deadMessage(a, err)
 	}
