@@ -217,8 +217,7 @@ func (e *Engine) close(timeout time.Duration) {
 		case <-closed[i]:
 		default:
 			p.Log.Warn("training has not ended, because a write to the model store has not completed; what was learned since "+
-				"the last stored version is learned again after the next start",
-				"waited", timeout.Round(time.Millisecond))
+				"the last stored version is learned again after the next start", "waited", timeout.Round(time.Millisecond))
 		}
 	}
 }

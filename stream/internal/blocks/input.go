@@ -93,8 +93,8 @@ func (r *reader) read(ctx context.Context, use func(b stage.Block, summary []byt
 	return true, r.collection.Delete(ctx, r.next)
 }
 
-// setProgress records that the blocks from one on are needed, and deletes the summaries that are not any more: of earlier
-// blocks, and collections of other settings and streams.
+// setProgress records that the blocks from one on are needed, and deletes the summaries of earlier blocks, and the
+// collections of other settings and streams.
 func (r *reader) setProgress(ctx context.Context, from uint64) error {
 	before, now := r.progress, &summaries.Progress{From: from, Next: r.next, Features: r.Running.Features()}
 	if reflect.DeepEqual(before, now) {

@@ -145,8 +145,7 @@ func (w *Watch) report(n uint64) {
 		n, w.ConsumerName(), w.Stream, natsx.PullSubject(w.JS, w.Stream, w.ConsumerName()))
 	if w.Conditions.Set(health.StolenDeliveries, text) {
 		w.Log.Warn("deliveries of the consumer reach no replica: another client pulls from it", "stream", w.Stream,
-			"consumer", w.ConsumerName(), "deliveries", n, "permission",
-			natsx.PullSubject(w.JS, w.Stream, w.ConsumerName()))
+			"consumer", w.ConsumerName(), "deliveries", n, "permission", natsx.PullSubject(w.JS, w.Stream, w.ConsumerName()))
 	}
 }
 

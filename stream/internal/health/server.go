@@ -246,8 +246,7 @@ func (c *ServerMonitor) request(ctx context.Context) (partitioned *string, err e
 		// reports that, and no connection is ended for it.
 		if err == nil && isPartitioned(s.CachedInfo().Cluster) {
 			text := fmt.Sprintf("the leader of stream %s has no contact with another replica: it is partitioned from its "+
-				"cluster, and stores nothing",
-				name)
+				"cluster, and stores nothing", name)
 			return &text, nil
 		}
 	}

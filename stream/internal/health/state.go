@@ -49,8 +49,7 @@ func Derive(s *spec.Status, f Facts) (spec.State, string) {
 		return spec.StateStale, f.Stale
 	case s.Undeliverable > 0:
 		return spec.StateParked, fmt.Sprintf("%d inputs wait because their dead letters cannot be stored, and are "+
-			"redelivered; the last: %s",
-			s.Undeliverable, s.UndeliverableReason)
+			"redelivered; the last: %s", s.Undeliverable, s.UndeliverableReason)
 	case f.Parked != "":
 		return spec.StateParked, "dead letters cannot be stored, other inputs are answered: " + f.Parked
 	case f.Notice != "" && live == nil:

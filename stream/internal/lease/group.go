@@ -220,7 +220,7 @@ func (s *session) step(wg *sync.WaitGroup, joined context.Context, tenure Tenure
 // maxChanges is how many announced changes of sessions wait for the coordinator.
 const maxChanges = 16
 
-// coordinate assigns the parts while this process is the coordinator.
+// coordinate assigns the parts while this process is the coordinator of that tenure.
 func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 	prefix := g.Name + "." + sessionKeys
 	changes := make(chan natsx.Change, maxChanges)
@@ -246,12 +246,11 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 			listed = -g.TTL // it may be a new key, or none
 		}
 		if now := time.Since(g.began); now-listed >= renewalInterval(g.TTL) {
-			names, err := g.Bucket.keys.Names(ctx, prefix)
-			if err == nil {
+			if names, err := g.Bucket.keys.Names(ctx, prefix); err != nil {
+				g.Logger.Debug("the sessions of a group cannot be listed; trying again", "group", g.Name, "error", err)
+			} else {
 				listed = now
 				r.list(now, names)
-			} else {
-				g.Logger.Debug("the sessions of a group cannot be listed; trying again", "group", g.Name, "error", err)
 			}
 		}
 		if err := g.check(ctx, r); err != nil {
@@ -282,8 +281,7 @@ func (g *Group) check(ctx context.Context, r *roster) error {
 		if err != nil {
 			return err // none can be read now
 		}
-		isStopped := r.read(name, e, time.Since(g.began), e.claim != nil && hasDied(e.claim, &g.Own))
-		if !isStopped {
+		if !r.read(name, e, time.Since(g.began), e.claim != nil && hasDied(e.claim, &g.Own)) {
 			continue
 		}
 		err = g.Bucket.delete(ctx, key, e.revision, g.TTL)

@@ -202,8 +202,8 @@ func (s *sharedSession) leave(ctx context.Context) {
 	}
 }
 
-// addSession adds to a reading of a lease, answered at a time, that of the session that its claim names, and returns when
-// that was answered. An older, shared reading does not show that the session is over: it may have begun since.
+// addSession adds to a reading of a lease, answered at a time, that of the session that its claim names, and returns
+// when that was answered. An older, shared reading does not show that the session is over: it may have begun since.
 func (s *sharedSession) addSession(ctx context.Context, r *reading, answered time.Time) (time.Time, error) {
 	key := r.claim.Session.Key
 	request := func(ctx context.Context) (sessionReading, error) {

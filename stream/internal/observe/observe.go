@@ -276,8 +276,8 @@ func (w *Observer) exhausted(c *jetstream.ConsumerInfo) error {
 		c.NumAckPending, refused, spec.MaxAckPending)
 }
 
-// storedAfter is when the first message of the pipeline after a sequence number was stored, by our clock; zero when that is
-// not known. The message is requested once, not at each inspection: it is sent whole.
+// storedAfter is when the first message of the pipeline after a sequence number was stored, by our clock; zero when
+// that is not known. The message is requested once, not at each inspection: it is sent whole.
 func (w *Observer) storedAfter(ctx context.Context, input jetstream.Stream, floor uint64, filter string,
 	messages uint64) time.Time {
 	if messages == 0 {

@@ -142,8 +142,7 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 	for _, l := range a.deadLetters {
 		if !l.isPublishable {
 			err := fmt.Errorf("a dead letter of %d bytes does not fit into messages of %d: raise max_msg_size of the stream "+
-				"of %s",
-				len(l.body), c.composer.maxBytes(&c.composer.deadLetterLimit), c.Dead)
+				"of %s", len(l.body), c.composer.maxBytes(&c.composer.deadLetterLimit), c.Dead)
 			c.composer.refreshLimit(ctx, c.Dead)
 			return a, err
 		}

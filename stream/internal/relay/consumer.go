@@ -57,35 +57,12 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 	if s.isOrdered() && s.previous.Floor > input.CachedInfo().State.LastSeq { // an older copy of the stream was restored
 		s.previous = bookmark{}
 	}
-	config := jetstream.ConsumerConfig{
-		Durable:       s.durable,
-		DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		FilterSubject: s.filter,
-	}
 	consumer, err := natsx.Consumer(ctx, c.JS, c.Stream, s.durable)
 	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		if s.isOrdered() && s.previous.Created.Equal(created) && s.previous.Floor > 0 {
-			// The owner before this one crashed between deleting the consumer and creating it again.
-			config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, s.previous.Floor+1
-		}
-		consumer, err = c.withAckPending(&config, input, func(config jetstream.ConsumerConfig) (jetstream.Consumer, error) {
-			return input.CreateConsumer(ctx, config)
-		})
 	case err == nil:
-		existing := consumer.CachedInfo().Config
-		if err := needs.CheckConsumer(&c.Pipeline, existing, input.CachedInfo().Config.Subjects, s.filter); err != nil {
-			return nil, time.Time{}, err
-		}
-		changed := existing
-		current := consumer
-		consumer, err = c.withAckPending(&changed, input, func(next jetstream.ConsumerConfig) (jetstream.Consumer, error) {
-			if reflect.DeepEqual(existing, next) {
-				return current, nil
-			}
-			return input.UpdateConsumer(ctx, next)
-		})
+		consumer, err = c.update(ctx, s, input, consumer)
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		consumer, err = c.create(ctx, s, input)
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%w: %w", errConsumerSilent, err)
 	}
@@ -100,6 +77,32 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 		err = errors.New("the stream was recreated while its consumer was bound")
 	}
 	return consumer, created, err
+}
+
+func (c *consumers) create(ctx context.Context, s *source, input jetstream.Stream) (jetstream.Consumer, error) {
+	config := jetstream.ConsumerConfig{Durable: s.durable, DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: s.filter}
+	if s.isOrdered() && s.previous.Created.Equal(input.CachedInfo().Created) && s.previous.Floor > 0 {
+		// The owner before this one crashed between deleting the consumer and creating it again.
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, s.previous.Floor+1
+	}
+	return c.configure(config, input, func(config jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+		return input.CreateConsumer(ctx, config)
+	})
+}
+
+func (c *consumers) update(ctx context.Context, s *source, input jetstream.Stream, consumer jetstream.Consumer) (
+	jetstream.Consumer, error) {
+	existing := consumer.CachedInfo().Config
+	if err := needs.CheckConsumer(&c.Pipeline, existing, input.CachedInfo().Config.Subjects, s.filter); err != nil {
+		return nil, err
+	}
+	return c.configure(existing, input, func(next jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+		if reflect.DeepEqual(existing, next) {
+			return consumer, nil
+		}
+		return input.UpdateConsumer(ctx, next)
+	})
 }
 
 // maxPullExpiry is the longest expiry of a pull request that the consumers allow. Earlier versions, whose answers have
@@ -123,12 +126,12 @@ func (c *consumers) awaitOlderVersions(ctx context.Context, s *source) {
 // the limit of a server.
 var ackPendingLimit = regexp.MustCompile(`limit of (\d+)`)
 
-// withAckPending sets what a pipeline relies on, and passes the configuration to apply with the MaxAckPending that the
+// configure sets what a pipeline relies on, and passes the configuration to apply with the MaxAckPending that the
 // stream, the account and the server allow.
-func (c *consumers) withAckPending(config *jetstream.ConsumerConfig, input jetstream.Stream,
+func (c *consumers) configure(config jetstream.ConsumerConfig, input jetstream.Stream,
 	apply func(jetstream.ConsumerConfig) (jetstream.Consumer, error)) (jetstream.Consumer, error) {
 	config.Description = needs.ConsumerDescription + c.Name
-	c.setDelivery(config)
+	c.setDelivery(&config)
 	config.AckWait, config.MaxAckPending = c.AckWait, c.AckPending
 	config.MaxRequestExpires = maxPullExpiry
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
@@ -142,11 +145,11 @@ func (c *consumers) withAckPending(config *jetstream.ConsumerConfig, input jetst
 	if limit := input.CachedInfo().Config.ConsumerLimits.MaxAckPending; limit > 0 {
 		config.MaxAckPending = min(wanted, limit)
 	}
-	consumer, err := apply(*config)
+	consumer, err := apply(config)
 	if natsx.HasErrorCode(err, natsx.ErrCodeMaxAckPending) {
 		if m := ackPendingLimit.FindStringSubmatch(err.Error()); m != nil {
 			config.MaxAckPending, _ = strconv.Atoi(m[1])
-			consumer, err = apply(*config)
+			consumer, err = apply(config)
 		}
 	}
 	if err == nil && config.MaxAckPending < wanted && !c.isReduced.Swap(true) {

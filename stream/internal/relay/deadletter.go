@@ -95,8 +95,8 @@ func rejectedIndices(r *plugin.Result) string {
 	return strings.Join(names, ",")
 }
 
-// addDeadLetter adds a dead letter to an answer, in as many messages of at most limit bytes as it needs. It adds none if
-// not even the headers fit. Each message has the headers of the input. If they are too large, if the client cannot send
+// addDeadLetter adds a dead letter to an answer, in as many messages of at most limit bytes as it needs; none if not
+// even the headers fit. Each message has the headers of the input. If they are too large, if the client cannot send
 // them, or if a client would take an empty message with them for one of the server, they are written before the
 // original bytes in the body.
 func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {

@@ -110,8 +110,7 @@ func (p *hotPath) HaltReason() string {
 		return ""
 	}
 	return fmt.Sprintf("%s; nothing is answered and nothing is lost until `embedd resume %s` or a restart; `embedd dlq "+
-		"ls %s` lists them",
-		why, p.Name, p.Name)
+		"ls %s` lists them", why, p.Name, p.Name)
 }
 
 // Resume ends a halt. It reports whether the pipeline was halted.

@@ -107,8 +107,7 @@ func (p *partitions) awaitEarlier(ctx context.Context, q needs.Partition) error 
 			continue
 		}
 		p.waitLog.Warn(p.Log, "the partitions wait until the messages that were stored before the stream had "+
-			"partitions are answered",
-			"consumer", durable, "messages", messages)
+			"partitions are answered", "consumer", durable, "messages", messages)
 		if !natsx.Sleep(ctx, wait) {
 			return ctx.Err()
 		}

@@ -130,8 +130,8 @@ func (p *puller) bind(ctx context.Context) error {
 
 // awaitReady waits until a pull makes sense, and returns how much it may fetch; 0: the state must be checked again. A
 // pipeline that waits for a model pulls nothing, so that no delivery is counted. If training depends on the pull, it
-// pulls, and keeps the messages in progress. Its consumer exists meanwhile: it shows the lag, and a stream with interest
-// retention keeps the messages for it.
+// pulls, and keeps the messages in progress. Its consumer exists meanwhile: it shows the lag, and a stream with
+// interest retention keeps the messages for it.
 func (p *puller) awaitReady() (bytes int64, messages int) {
 	readsOnce := p.training.ReadsOnce()
 	if !readsOnce && !p.gate.wait(p.bound, waitsForModel) || !p.gate.wait(p.bound, halted|outdated) ||

@@ -89,10 +89,9 @@ func (r *Relay) bindSinks(ctx context.Context) error {
 	if !r.HasLimitsRetention() {
 		if r.Role == spec.RoleTrain {
 			return fmt.Errorf("role train: stream %s delivers each message to one reader only, and that has to answer "+
-				"it; use role all, or give the stream limits retention",
-				r.Stream)
+				"it; use role all, or give the stream limits retention", r.Stream)
 		}
-		d.maxUnacked = math.MaxInt / 2 // without a limit: see consumers.withAckPending
+		d.maxUnacked = math.MaxInt / 2 // without a limit: see consumers.configure
 	}
 	if r.Partitions > 0 {
 		d.maxUnacked = math.MaxInt / 2 // one partition may be any number of messages behind the others
@@ -108,8 +107,7 @@ func (r *Relay) bindSinks(ctx context.Context) error {
 		r.composer.setLimit(subject, info.Config.MaxMsgSize)
 		if info.Config.Duplicates < 3*r.AckWait {
 			r.Log.Warn("the duplicate window of the output stream is short; redelivered messages are looked up at its "+
-				"end instead",
-				"stream", info.Config.Name, "window", info.Config.Duplicates, "advised", 3*r.AckWait)
+				"end instead", "stream", info.Config.Name, "window", info.Config.Duplicates, "advised", 3*r.AckWait)
 		}
 	}
 	if r.Labels != "" && r.Stage.Fixed == nil {

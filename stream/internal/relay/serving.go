@@ -170,8 +170,7 @@ func (r *Relay) errDrain(inputs int) error {
 		why = ": " + reason
 	}
 	return spec.Describe(fmt.Sprintf("stopping: %d inputs that were pulled are not answered after %v%s; they stay "+
-		"in stream %s and are answered after the next start",
-		inputs, r.drainTimeout, why, r.Stream), spec.ErrDrain)
+		"in stream %s and are answered after the next start", inputs, r.drainTimeout, why, r.Stream), spec.ErrDrain)
 }
 
 // errNotAnswered is the status of the span of an input that is redelivered after a stop.

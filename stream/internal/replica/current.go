@@ -30,8 +30,7 @@ func (r *Replica) Outdated() string {
 		return ""
 	}
 	text := fmt.Sprintf("the model store has not confirmed since %s which model is live (nats.model_sync_timeout is %v): "+
-		"no inputs are pulled meanwhile",
-		reached.UTC().Format(time.RFC3339), r.ModelSyncTimeout)
+		"no inputs are pulled meanwhile", reached.UTC().Format(time.RFC3339), r.ModelSyncTimeout)
 	if trouble := r.Models.Problem(); trouble != "" {
 		text += "; " + trouble
 	}

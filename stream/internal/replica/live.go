@@ -32,8 +32,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) error {
 		if used {
 			c.Epochs = max(c.Epochs, int(r.Clock().Unix()))
 			r.addEvent(fmt.Sprintf("the model store has no models of the pipeline, which has answered before: epochs "+
-				"continue after %d, the seconds since 1970, so that none is used twice",
-				c.Epochs))
+				"continue after %d, the seconds since 1970, so that none is used twice", c.Epochs))
 		}
 	}
 	r.Stage.Epochs = c.Epochs

@@ -27,8 +27,7 @@ func (r *Replica) BindName(ctx context.Context) error {
 		return needs.NameTaken(&r.Pipeline, r.Domain, bound, "which was first just now")
 	case err == nil && r.boundTo != "":
 		r.Log.Warn("the pipeline's name belonged to another stream, which no longer has its consumer; it continues here "+
-			"with the models of its name",
-			"before", r.boundTo, "stream", r.Stream)
+			"with the models of its name", "before", r.boundTo, "stream", r.Stream)
 	}
 	return nil
 }

@@ -108,17 +108,22 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (*plugin.Live, error
 			r.Log.Warn("versions that a crashed process left in the model store were not removed", "error", err)
 		}
 	}
+	r.configureStage(choice.Live)
+	return choice.Live, nil
+}
+
+// configureStage completes the configuration of the stage, which resumes from the live model.
+func (r *Replica) configureStage(live *plugin.Live) {
 	stage := &r.Stage
 	if stage.Standby = !r.IsTrainer(); stage.Standby {
 		r.trainer.current.Store(nil)
 	}
 	stage.Store, stage.Checkpoint, stage.SettleEpoch = r.Models.Save, r.Models.Checkpoint, r.Models.SettleEpoch
-	stage.Resume = choice.Live
+	stage.Resume = live
 	if r.Input != nil {
 		stage.Source = map[string]string{"stream": r.Stream, "created": r.Created.UTC().Format(time.RFC3339Nano),
 			"subject": r.Subject}
 	}
-	return choice.Live, nil
 }
 
 // ApplyConfiguration reports which keys of the configuration have changed since the pipeline last ran. It is called

@@ -47,8 +47,7 @@ func (p *Path) BindLabels(ctx context.Context) error {
 	}
 	if r := s.CachedInfo().Config.Retention; r != jetstream.LimitsPolicy {
 		return fmt.Errorf("stream %s, which takes labels on %s, has retention %v: after a restart labels are read "+
-			"again, so it needs limits retention; send labels to a separate stream",
-			name, p.Labels, r)
+			"again, so it needs limits retention; send labels to a separate stream", name, p.Labels, r)
 	}
 	p.labels.stream = name
 	p.labels.sync.rows.movedAt, p.labels.sync.labels.movedAt = time.Now(), time.Now()
@@ -207,8 +206,7 @@ func (l *labelReader) sendLetter(ctx context.Context, m *scope.Message, cause er
 			m.Origin.Source(), "error", err)
 	default:
 		l.lettersLog.Warn(l.Log, "a dead letter of labels cannot be stored, and too many wait; the message stays in "+
-			"its stream, and is read again after a restart",
-			"source", m.Origin.Source(), "error", err)
+			"its stream, and is read again after a restart", "source", m.Origin.Source(), "error", err)
 	}
 }
 

@@ -307,8 +307,7 @@ func (r *reader) inspect(ctx context.Context, isQuiet bool) (last uint64, err er
 		r.isStuck = false // the text already says where learning continues
 	case r.isGone:
 		r.SetEvent(fmt.Sprintf("the input stream was gone and is back, seen at %s; "+
-			"learning continues from message %d",
-			health.Timestamp(s.now), r.at.next))
+			"learning continues from message %d", health.Timestamp(s.now), r.at.next))
 	}
 	r.isGone = false
 	return s.last, nil
@@ -325,8 +324,7 @@ func (r *reader) requestState(ctx context.Context, isQuiet bool) (s streamState,
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.isGone {
 		r.isGone = true
 		r.SetEvent(fmt.Sprintf("the input stream %s is gone, seen at %s; "+
-			"learning continues when it is created again ('embedd setup --apply')",
-			r.Stream, health.Timestamp(time.Now())))
+			"learning continues when it is created again ('embedd setup --apply')", r.Stream, health.Timestamp(time.Now())))
 	}
 	if err != nil {
 		return s, err
