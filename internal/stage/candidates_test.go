@@ -35,7 +35,7 @@ func TestCandidates(t *testing.T) {
 	} {
 		for seed := range uint64(20) {
 			order := rand.New(rand.NewPCG(seed, 1)).Perm(len(c.messages))
-			count := candidates{}
+			count := contractCounts{}
 			for _, i := range order {
 				count.add(c.messages[i], window.Position{Seq: uint64(i + 1)}, time.Unix(int64(i), 0),
 					usableRows{rows: 2, labels: []string{"p", "q"}}, 10)
@@ -52,7 +52,7 @@ func TestCandidates(t *testing.T) {
 
 // TestManyCandidates: after 64 contracts further ones are counted together, and a known one can still win.
 func TestManyCandidates(t *testing.T) {
-	count, want := candidates{}, ""
+	count, want := contractCounts{}, ""
 	for i := range 100 {
 		c, err := arrowio.NewContract([]string{fmt.Sprint("x", i)}, "", "")
 		if err != nil {
@@ -77,7 +77,7 @@ func TestManyCandidates(t *testing.T) {
 
 // TestCandidateClasses: a flood of labels needs bounded memory, and two classes of two rows are found.
 func TestCandidateClasses(t *testing.T) {
-	count := candidates{}
+	count := contractCounts{}
 	c := testContract(t)
 	add := func(labels ...string) {
 		count.add(c, window.Position{Seq: 1}, time.Time{}, usableRows{rows: len(labels), labels: labels}, 100)
@@ -102,7 +102,7 @@ func TestCandidateClasses(t *testing.T) {
 func TestLargeCandidates(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	for _, c := range []struct{ columns, want int }{{10, 5}, {80, 3}, {120, 2}, {300, 1}} { // of 1,000 bytes each
-		var count candidates
+		var count contractCounts
 		for i := range 5 {
 			names := make([]string, c.columns)
 			for j := range names {

@@ -72,8 +72,8 @@ func (s *Stage) Counted() (text []byte, messages int, err error) {
 	if l.counting == nil || l.counting.leader() == nil {
 		return nil, 0, nil
 	}
-	text, err = l.counting.candidates.marshal()
-	return text, l.counting.candidates.total(), err
+	text, err = l.counting.contracts.marshal()
+	return text, l.counting.contracts.total(), err
 }
 
 // CountRemote adds what the stage of another stream counted. It replaces what was added for that stream before.
@@ -92,10 +92,10 @@ func (s *Stage) CountRemote(stream string, counted []byte) error {
 	if c.remote == nil {
 		c.remote = map[string][]contractCandidate{}
 	}
-	c.remote[stream], c.candidates = all, candidates{}
+	c.remote[stream], c.contracts = all, contractCounts{}
 	for _, one := range slices.Sorted(maps.Keys(c.remote)) {
 		for _, candidate := range c.remote[one] {
-			c.candidates.merge(candidate)
+			c.contracts.merge(candidate)
 		}
 	}
 	if l.isContractDue(l.config.Clock()) {

@@ -24,10 +24,10 @@ const (
 	maxRemote = 256 << 10
 )
 
-// candidates counts, per contract that messages propose, the messages that can be learned from. The order of columns
+// contractCounts counts the messages that can be learned from, by the contract that they propose. The order of columns
 // and the classes of numbers make no other candidate. The candidate with the most messages leads, of equal ones the one
 // with the first message in the stream. The count does not depend on the order of messages, up to maxCandidates.
-type candidates struct {
+type contractCounts struct {
 	byID  map[string]*contractCandidate
 	other int // messages of further candidates
 }
@@ -52,7 +52,8 @@ type usableRows struct {
 }
 
 // add counts a message.
-func (c *candidates) add(contract *arrowio.Contract, at window.Position, t time.Time, u usableRows, maxClasses int) {
+func (c *contractCounts) add(contract *arrowio.Contract, at window.Position, t time.Time, u usableRows,
+	maxClasses int) {
 	c.merge(contractCandidate{contract: contract, first: at, messages: 1, rows: u.rows, unlabelled: u.unlabelled,
 		since: t, newest: t})
 	one := c.byID[contract.ID()]
@@ -75,7 +76,7 @@ func compare(a, b *contractCandidate) int {
 }
 
 // leader is the candidate that leads, nil before the first.
-func (c *candidates) leader() (best *contractCandidate) {
+func (c *contractCounts) leader() (best *contractCandidate) {
 	for _, one := range c.byID {
 		if best == nil || compare(one, best) < 0 {
 			best = one
@@ -85,7 +86,7 @@ func (c *candidates) leader() (best *contractCandidate) {
 }
 
 // hint warns that messages have different schemas, if over a tenth of them do not have the leading one; else "".
-func (c *candidates) hint() string {
+func (c *contractCounts) hint() string {
 	all, leader := c.total(), c.leader()
 	if leader == nil || 10*(all-leader.messages) <= all {
 		return ""
@@ -95,7 +96,7 @@ func (c *candidates) hint() string {
 }
 
 // total is the number of messages of all candidates.
-func (c *candidates) total() int {
+func (c *contractCounts) total() int {
 	all := c.other
 	for _, one := range c.byID {
 		all += one.messages
@@ -104,13 +105,13 @@ func (c *candidates) total() int {
 }
 
 // leading returns the leading candidates, the leader first.
-func (c *candidates) leading() []*contractCandidate {
+func (c *contractCounts) leading() []*contractCandidate {
 	all := slices.SortedFunc(maps.Values(c.byID), compare)
 	return all[:min(len(all), maxReported)]
 }
 
 // status lists the leading candidates.
-func (c *candidates) status() (out []spec.ContractCandidate) {
+func (c *contractCounts) status() (out []spec.ContractCandidate) {
 	for _, one := range c.leading() {
 		out = append(out, spec.ContractCandidate{Contract: one.contract, Messages: one.messages,
 			Rows: one.rows + one.unlabelled, First: one.first.Seq})
@@ -130,7 +131,7 @@ type remoteCandidate struct {
 }
 
 // marshal encodes the leading candidates, up to maxRemote bytes.
-func (c *candidates) marshal() ([]byte, error) {
+func (c *contractCounts) marshal() ([]byte, error) {
 	var out []remoteCandidate
 	size := 0
 	for _, one := range c.leading() {
@@ -167,7 +168,7 @@ func parseCandidates(text []byte, s arrowio.Spec) (out []contractCandidate, err 
 }
 
 // merge adds the counts of a candidate.
-func (c *candidates) merge(other contractCandidate) {
+func (c *contractCounts) merge(other contractCandidate) {
 	one := c.byID[other.contract.ID()]
 	switch {
 	case one == nil && len(c.byID) >= maxCandidates:
@@ -208,15 +209,15 @@ func (c *contractCandidate) hasTwoClasses() bool {
 // are kept in wire form: once the contract is known they are decoded under it, so that what is learned does not depend
 // on when it became known.
 type counting struct {
-	candidates candidates
-	remote     map[string][]contractCandidate // what the stages of other streams counted, by stream
-	intake     intake                         // of messages that are read again, in blocks
-	kept       []keptMessage
-	keeps      bool      // a message of rows was kept: what follows it is kept too, so that the order stays
-	rows       int       // of kept that can be learned from
-	labels     int       // rows of kept messages of labels
-	due        bool      // the worker is to fix the contract
-	retryAt    time.Time // after the contract could not be stored
+	contracts contractCounts
+	remote    map[string][]contractCandidate // what the stages of other streams counted, by stream
+	intake    intake                         // of messages that are read again, in blocks
+	kept      []keptMessage
+	keeps     bool      // a message of rows was kept: what follows it is kept too, so that the order stays
+	rows      int       // of kept that can be learned from
+	labels    int       // rows of kept messages of labels
+	due       bool      // the worker is to fix the contract
+	retryAt   time.Time // after the contract could not be stored
 }
 
 // leader is the leading candidate, nil if there is none or nothing is counted.
@@ -224,7 +225,7 @@ func (c *counting) leader() *contractCandidate {
 	if c == nil {
 		return nil
 	}
-	return c.candidates.leader()
+	return c.contracts.leader()
 }
 
 // keptMessage is a message of rows or, if labels join them later, of labels, or a time that the labels have reached.
@@ -253,7 +254,7 @@ func (l *learner) count(m *arrowio.Message, at spec.Position) {
 		return
 	}
 	if !known {
-		c.candidates.add(proposed, rowPosition(at, 0), at.Time, u, l.config.Classes)
+		c.contracts.add(proposed, rowPosition(at, 0), at.Time, u, l.config.Classes)
 	}
 	if l.config.Training.Block == 0 { // blocks are read again
 		l.keep(m, at, u.rows+u.unlabelled)
@@ -351,7 +352,7 @@ func (l *learner) countUsable(m *arrowio.Message) (u usableRows) {
 // messages is used up. The caller holds the lock.
 func (l *learner) isContractDue(now time.Time) bool {
 	c := l.counting
-	leader := c.candidates.leader()
+	leader := c.contracts.leader()
 	if leader == nil || l.config.Clock().Before(c.retryAt) {
 		return false
 	}
@@ -405,7 +406,7 @@ func (l *learner) endCounting(ctx context.Context) {
 	l.mu.Lock()
 	l.counting.due = false
 	var leader contractCandidate // a copy: messages are counted until the contract is known
-	if best := l.counting.candidates.leader(); best != nil {
+	if best := l.counting.contracts.leader(); best != nil {
 		leader = *best
 	}
 	l.mu.Unlock()
@@ -477,5 +478,5 @@ func (l *learner) takeKept() (e *trainer.Event, more bool) {
 		l.unfit++
 		return nil, true
 	}
-	return l.eventOf(m, next.at), true
+	return l.messageEvent(m, next.at), true
 }

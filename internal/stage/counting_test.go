@@ -369,7 +369,7 @@ func TestCountRemote(t *testing.T) {
 	}
 	count := func(messages map[string]int) []byte {
 		t.Helper()
-		var c candidates
+		var c contractCounts
 		for column, n := range messages {
 			contract, err := arrowio.NewContract([]string{column}, "label", "")
 			if err != nil {
@@ -409,7 +409,7 @@ func TestCountRemote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c candidates
+	var c contractCounts
 	c.add(other, window.Position{Seq: 1}, time.Unix(1, 0), usableRows{rows: 1000}, 10)
 	text, err := c.marshal()
 	if err != nil {
@@ -581,7 +581,7 @@ func TestTrainableCandidates(t *testing.T) {
 // hint says how many messages have the leading one once more than a tenth have not.
 func TestStatusOfCandidates(t *testing.T) {
 	t.Parallel()
-	var c candidates
+	var c contractCounts
 	if c.leader() != nil || c.hint() != "" || c.total() != 0 || c.status() != nil {
 		t.Error("no message has a candidate")
 	}
@@ -630,7 +630,7 @@ func TestStatusOfCandidates(t *testing.T) {
 			t.Errorf("%+v accepts %+v, %v", other, back, err)
 		}
 	}
-	var merged candidates
+	var merged contractCounts
 	one := back[0]
 	later := one
 	later.first, later.since, later.newest = window.Position{Seq: 2}, time.Unix(1, 0), time.Unix(99, 0)

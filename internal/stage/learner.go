@@ -152,7 +152,7 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 			idle.Reset(threadIdle)
 			continue
 		}
-		if l.retry == nil && l.trainer.HasUnstored() {
+		if l.retry == nil && l.trainer.ShouldRetryStore() {
 			l.retry = time.After(storeRetry)
 		}
 		isDue := false
@@ -301,14 +301,14 @@ func (l *learner) learn(m *arrowio.Message, at spec.Position) error {
 	case l.config.Training.Block > 0:
 		return nil
 	}
-	next := l.eventOf(m, at)
+	next := l.messageEvent(m, at)
 	l.intake.count(m, l.config, len(next.Rows))
 	l.enqueue(next)
 	return nil
 }
 
-// eventOf copies what is learned from a message. The caller holds the lock.
-func (l *learner) eventOf(m *arrowio.Message, at spec.Position) *trainer.Event {
+// messageEvent copies what is learned from a message. The caller holds the lock.
+func (l *learner) messageEvent(m *arrowio.Message, at spec.Position) *trainer.Event {
 	features := l.stage.Contract().Len()
 	unlabelled := l.config.Until == spec.UntilPCA && l.stage.Live() == nil
 	if l.late == nil {
@@ -414,7 +414,7 @@ func (l *learner) refit() error {
 		return spec.ErrClosed
 	}
 	if l.counting != nil {
-		if leader := l.counting.candidates.leader(); leader != nil && l.isTrainable(leader) {
+		if leader := l.counting.contracts.leader(); leader != nil && l.isTrainable(leader) {
 			l.wakeForContract()
 		}
 	}
@@ -527,9 +527,9 @@ func (l *learner) currentStatus() spec.Status {
 		if l.config.Training.Block > 0 {
 			in = &c.intake
 		}
-		s.Candidates, s.OtherCandidates = c.candidates.status(), c.candidates.other
-		s.Counted = c.candidates.total()
-		if leader := c.candidates.leader(); leader != nil {
+		s.Candidates, s.OtherCandidates = c.contracts.status(), c.contracts.other
+		s.Counted = c.contracts.total()
+		if leader := c.contracts.leader(); leader != nil {
 			s.Rows, s.Classes, s.Bytes = leader.rows, len(leader.classes), l.bytes
 			s.Needed = trainer.FirstRows(l.config, leader.contract.Len())
 			if s.RowsUntilFit != nil {
@@ -537,7 +537,7 @@ func (l *learner) currentStatus() spec.Status {
 				s.RowsUntilFit = &n
 			}
 		}
-		counted = c.candidates.hint()
+		counted = c.contracts.hint()
 	}
 	if l.config.Spec.Label != "" && s.Live != nil && !s.LabelsSuspect {
 		effective := float64(s.Scored) * s.EffectiveRows / float64(s.Rows)

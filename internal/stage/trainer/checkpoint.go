@@ -270,7 +270,7 @@ func (t *Trainer) takeOver(l *spec.Live) {
 func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 	isSame := t.live != nil && t.live.Note().Version == l.Version && t.live.Digest() == l.Model.Digest() &&
 		t.pinned == pinned
-	t.pinned, t.unstored = pinned, false
+	t.pinned, t.storeFailed = pinned, false
 	t.host.Promote(l)
 	switch {
 	case isSame && !l.IsProvisional(): // the trainer has decided whether its epoch is comparable with those before
@@ -302,7 +302,7 @@ func (t *Trainer) adopt(ctx context.Context, l *spec.Live, pinned bool) {
 func (t *Trainer) setLive(l *spec.Live) {
 	t.live, t.liveRows = prequential.New(l.Model), fittedRows{}
 	t.origin, t.previousOrigin = l.First(), l.Before
-	t.judged, t.heldOut = 0, math.NaN() // of another live model
+	t.judged, t.heldOutAccuracy = 0, math.NaN() // of another live model
 }
 
 // forgetModels keeps only the state of rows in a checkpoint, because the models in it are not the live one and its

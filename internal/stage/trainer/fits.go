@@ -34,7 +34,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	}
 	// One that was requested before it was due, and could not be stored, is not due again.
 	if t.live == nil && !t.config.Training.Gate.NeverFirst &&
-		(t.unstored || t.schedule.FirstDue(w.FirstModelRows(), t.labels.HasRuns())) {
+		(t.storeFailed || t.schedule.FirstDue(w.FirstModelRows(), t.labels.HasRuns())) {
 		t.fitFirst(ctx)
 	}
 	if t.live == nil {
@@ -112,7 +112,7 @@ func (t *Trainer) fitFirst(ctx context.Context) {
 		o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Door: policy.DoorFirst,
 			Reason: fmt.Sprintf("the first model, of %d rows", s.Rows)}
 		err = t.promote(ctx, m, s, nil, o, begin)
-		t.unstored = err != nil
+		t.storeFailed = err != nil
 	}
 	t.reportFailure(ctx, err, t.data.window.Len())
 }

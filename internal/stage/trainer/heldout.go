@@ -57,7 +57,7 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 		right += v.Right[i]
 	}
 	t.judged++
-	t.heldOut = right / n
+	t.heldOutAccuracy = right / n
 	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
 		Nearest:   nearest.Value(),
 		Candidate: candidate.BeatsChance(), Live: live.BeatsChance()}

@@ -53,16 +53,16 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 		got.Evidence *= float64(i + 1)
 		if !(math.Abs(got.Evidence-want.Evidence) <= 1e-9*want.Evidence) ||
 			!(math.Abs(got.Nearest-want.Nearest) <= 1e-9*want.Nearest) ||
-			got.Candidate != want.Candidate || got.Live != want.Live || !(math.Abs(l.heldOut-right) <= 1e-9) {
+			got.Candidate != want.Candidate || got.Live != want.Live || !(math.Abs(l.heldOutAccuracy-right) <= 1e-9) {
 			t.Errorf("pair %d: held-out rows say %+v, want %+v; the live model is right about %g, want %g", i, got, want,
-				l.heldOut, right)
+				l.heldOutAccuracy, right)
 		}
 		h := c.comparison.HeldOut
 		if h.Rows != len(rows) || len(rows) < 100 || k.candidate == k.live && (!h.Candidate || !h.Live) {
 			t.Errorf("held out: %+v of %d rows", h, len(rows))
 		}
-		if k.live == good && !(l.heldOut > 0.95 && l.heldOut <= 1) {
-			t.Errorf("the live model is right about %g of the rows", l.heldOut)
+		if k.live == good && !(l.heldOutAccuracy > 0.95 && l.heldOutAccuracy <= 1) {
+			t.Errorf("the live model is right about %g of the rows", l.heldOutAccuracy)
 		}
 	}
 }

@@ -409,12 +409,12 @@ func TestUnstoredFirstModel(t *testing.T) {
 	c.Store = func(context.Context, *spec.Release) (string, error) { return "v", refused }
 	l, live := newTrainer([]string{"x", "y"}, c)
 	learnRings(t, l, 9)
-	if live() != nil || !l.HasUnstored() {
-		t.Errorf("the store failed: live is %v, a model is unstored: %v", live(), l.HasUnstored())
+	if live() != nil || !l.ShouldRetryStore() {
+		t.Errorf("the store failed: live is %v, a model is unstored: %v", live(), l.ShouldRetryStore())
 	}
 	refused = nil
-	if l.Tick(t.Context(), time.Unix(100, 0)); live() == nil || l.HasUnstored() || l.unstored {
-		t.Errorf("it is stored: live is %v, a model is unstored: %v", live(), l.HasUnstored())
+	if l.Tick(t.Context(), time.Unix(100, 0)); live() == nil || l.ShouldRetryStore() || l.storeFailed {
+		t.Errorf("it is stored: live is %v, a model is unstored: %v", live(), l.ShouldRetryStore())
 	}
 }
 

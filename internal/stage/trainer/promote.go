@@ -101,7 +101,7 @@ func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	t.live, t.candidates, t.fitter.landmarks.New = prequential.New(a.model), nil, false
 	t.origin, t.previousOrigin, t.liveRows = a.origin, a.previousOrigin, fittedRows{s.First, s.Last}
 	t.live.FittedAt, t.judged = t.labels.Count, 0
-	t.heldOut = math.NaN()
+	t.heldOutAccuracy = math.NaN()
 	if c != nil {
 		t.live.Sensitivity, t.live.FittedAt = c.Sensitivity, c.FittedAt
 	}

@@ -27,32 +27,32 @@ type Trainer struct {
 	probe    *windowProbe // nil if the method needs none, or it would cost too much
 	schedule policy.Schedule
 
-	live           *prequential.Model     // nil before the first model that is no bootstrap model
-	origin         *model.Model           // the first model of the epoch, and of those recorded as one with it
-	previousOrigin *model.Model           // origin of the epoch before, while it is undecided whether both are comparable
-	liveRows       fittedRows             // of the live model
-	drift          evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
-	labels         evidence.LabelSequence // of the rows that are scored
-	suspicion      policy.Suspicion
-	judged         int     // candidates that held-out rows have judged against the live model
-	heldOut        float64 // share of these rows that the live model had right then; NaN: none
-	candidates     []*candidate
-	rules          policy.Rules // of the suffixes that candidates are fitted on
-	unlabelled     []float64    // features of the first rows, labelled or not, for the bootstrap model
+	live            *prequential.Model     // nil before the first model that is no bootstrap model
+	origin          *model.Model           // the first model of the epoch, and of those recorded as one with it
+	previousOrigin  *model.Model           // origin of the epoch before, while it is undecided whether both are comparable
+	liveRows        fittedRows             // of the live model
+	drift           evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
+	labels          evidence.LabelSequence // of the rows that are scored
+	suspicion       policy.Suspicion
+	judged          int     // candidates that held-out rows have judged against the live model
+	heldOutAccuracy float64 // share of these rows that the live model had right then; NaN: none
+	candidates      []*candidate
+	rules           policy.Rules // of the suffixes that candidates are fitted on
+	unlabelled      []float64    // features of the first rows, labelled or not, for the bootstrap model
 
 	bootstrap     *model.Model // fitted from unlabelled, and not stored yet; nil: none
 	bootstrapRows int
 
 	description description // of the window, for the status
 
-	pinned   bool
-	standby  bool
-	resume   *checkpoint // of a restart, until the window is filled again
-	newest   int64       // time of the newest row that was scored
-	alarms   int
-	failedAt int       // rows learned when a failed fit was last reported; 0: never
-	unstored bool      // see HasUnstored
-	x        []float64 // scratch memory: features of the rows that are scored
+	pinned      bool
+	standby     bool
+	resume      *checkpoint // of a restart, until the window is filled again
+	newest      int64       // time of the newest row that was scored
+	alarms      int
+	failedAt    int       // rows learned when a failed fit was last reported; 0: never
+	storeFailed bool      // see ShouldRetryStore
+	x           []float64 // scratch memory: features of the rows that are scored
 }
 
 // chunkRows is how many rows are scored before they are learned.
@@ -60,7 +60,7 @@ const chunkRows = 32
 
 // New returns a trainer for a valid configuration.
 func New(c *spec.Config, host Host) *Trainer {
-	t := &Trainer{config: c, host: host, log: c.Logger, standby: c.Standby, plan: newPlan(c), heldOut: math.NaN()}
+	t := &Trainer{config: c, host: host, log: c.Logger, standby: c.Standby, plan: newPlan(c), heldOutAccuracy: math.NaN()}
 	t.data = &dataset{references: prequential.NewReferences(0), labelled: t.plan.labelled(), log: t.log,
 		features: host.Features, maxClasses: c.Classes}
 	t.fitter = &fitter{plan: t.plan, data: t.data, log: t.log, features: host.Features, fitted: host.Fitted}
@@ -368,10 +368,10 @@ func (t *Trainer) Tick(ctx context.Context, now time.Time) {
 	}
 }
 
-// HasUnstored reports whether a first model, or the PCA until then, was fitted and could not be stored, and the trainer
-// may fit. Tick fits it again: where inputs wait for a model, no more rows may come.
-func (t *Trainer) HasUnstored() bool {
-	return !t.standby && !t.pinned && (t.unstored && t.live == nil || hasBootstrapRows(t))
+// ShouldRetryStore reports whether a first model, or the PCA until then, was fitted and could not be stored, and the
+// trainer may fit. Tick fits it again: where inputs wait for a model, no more rows may come.
+func (t *Trainer) ShouldRetryStore() bool {
+	return !t.standby && !t.pinned && (t.storeFailed && t.live == nil || hasBootstrapRows(t))
 }
 
 // Window is the rows to learn from; nil before the number of features is known. It changes with each event.
@@ -389,7 +389,7 @@ func (t *Trainer) Status() Status {
 	s := Status{LearnsNothing: t.plan.learnsNothing()}
 	s.Needed, s.Hint, s.Alarms = t.schedule.FirstRows(), t.plan.limit, t.alarms
 	s.OverClassLimit, s.Restoring, s.Pinned = t.data.overClassLimit, t.resume != nil, t.pinned
-	s.Accuracy, s.Chance, s.Candidate, s.HeldOut = math.NaN(), math.NaN(), math.NaN(), t.heldOut
+	s.Accuracy, s.Chance, s.Candidate, s.HeldOut = math.NaN(), math.NaN(), math.NaN(), t.heldOutAccuracy
 	s.Drift = t.drift.Largest()
 	s.Limits = spec.Limits{WindowRows: t.config.Training.Window.Rows, WindowBytes: t.config.Training.Window.Bytes,
 		Classes: t.config.Classes}

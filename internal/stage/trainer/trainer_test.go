@@ -311,11 +311,11 @@ func TestNothingWasJudgedAgainstAnAdoptedModel(t *testing.T) {
 	if live() == nil {
 		t.Fatal("no first model")
 	}
-	l.judged, l.heldOut = 40, 0.9
+	l.judged, l.heldOutAccuracy = 40, 0.9
 	other := *live()
 	other.Version = "another"
-	if l.Learn(t.Context(), &Event{Adopt: &other}); l.judged != 0 || !math.IsNaN(l.heldOut) {
-		t.Errorf("%d candidates were judged, and the model was right on %g", l.judged, l.heldOut)
+	if l.Learn(t.Context(), &Event{Adopt: &other}); l.judged != 0 || !math.IsNaN(l.heldOutAccuracy) {
+		t.Errorf("%d candidates were judged, and the model was right on %g", l.judged, l.heldOutAccuracy)
 	}
 }
 
