@@ -77,6 +77,35 @@ func (t *classes) remove(r *Row) {
 	}
 }
 
+// size is the number of rows of a class, including those that are only in sums.
+func (t *classes) size(c int) int {
+	n := len(t.rows[c])
+	if c < len(t.summedRows) {
+		n += t.summedRows[c]
+	}
+	return n
+}
+
+// ofAtLeast is the number of classes with so many rows.
+func (t *classes) ofAtLeast(rows int) (n int) {
+	for c := range t.rows {
+		if t.size(c) >= rows {
+			n++
+		}
+	}
+	return n
+}
+
+// below is the number of rows of classes that have fewer rows than least.
+func (t *classes) below(least int) (n int) {
+	for c := range t.rows {
+		if size := t.size(c); size < least {
+			n += size
+		}
+	}
+	return n
+}
+
 // minRows is how many rows a class needs to enter a fit: a fifth of the size of the class of the median row, at least
 // two, and never more than sufficientRows. A label that was seen a few times, while other classes have hundreds of
 // rows, may be no class at all. Labels with fewer than firstModelRows rows do not count for the median if there are two
@@ -112,6 +141,16 @@ func (t *classes) minRows(labelled bool) int {
 		}
 	}
 	return sufficientRows
+}
+
+// include determines which classes enter fits, and reports whether that has changed.
+func (t *classes) include(labelled bool) (changed bool) {
+	before, least := slices.Clone(t.included), t.minRows(labelled)
+	t.included = t.included[:0]
+	for c := range t.rows {
+		t.included = append(t.included, t.size(c) >= least)
+	}
+	return !slices.Equal(before, t.included)
 }
 
 // leastRecent returns, of the classes with fewer than sufficientRows rows, the one whose newest row is the oldest, -1

@@ -11,16 +11,6 @@ import (
 // determines limits and rows from the rows that are there, block by block; a row that arrives in between is judged by
 // the limits of the newest block at the last Sift.
 
-// exclusion is the reason why a row enters no fit.
-type exclusion uint8
-
-const (
-	included    exclusion = iota
-	sparseClass           // its class has too few rows
-	outlier               // it is set aside
-	removed               // it has left the window
-)
-
 const (
 	// A class with sufficientRows always enters fits; one with fewer does if that is a fifth of the usual size.
 	sufficientRows = 10
@@ -90,16 +80,6 @@ func (w *Window) sift() {
 		at, _, _ := w.find(r.Position)
 		w.blocks[at].isCurrent = false
 	})
-}
-
-// include determines which classes enter fits, and reports whether that has changed.
-func (t *classes) include(labelled bool) (changed bool) {
-	before, least := slices.Clone(t.included), t.minRows(labelled)
-	t.included = t.included[:0]
-	for c := range t.rows {
-		t.included = append(t.included, t.size(c) >= least)
-	}
-	return !slices.Equal(before, t.included)
 }
 
 // sifter determines the limits of the blocks of a window, and which of their rows enter fits.
@@ -299,13 +279,3 @@ func (w *Window) EstablishedClasses() int { return w.classes.ofAtLeast(firstMode
 
 // SparseRows is the number of rows of classes with too few rows to enter a fit.
 func (w *Window) SparseRows() int { return w.classes.below(w.classes.minRows(w.config.Labelled)) }
-
-// below is the number of rows of classes that have fewer rows than least.
-func (t *classes) below(least int) (n int) {
-	for c := range t.rows {
-		if size := t.size(c); size < least {
-			n += size
-		}
-	}
-	return n
-}

@@ -90,6 +90,9 @@ func (s *Summary) Len() int {
 // rows per class, so that a class with sums always has enough rows to enter a fit.
 const sampleRows = 64
 
+// sumRows is how many rows of a summary are summed per call: the shift of its moments is the mean of the first ones.
+const sumRows = 1024
+
 // Summarize makes a summary of rows in order, which it iterates over several times. A row's features need not stay
 // valid after its iteration. It depends on Features, Classes, Holdout, Balance and Labelled of the configuration. It
 // checks ctx between two sums.

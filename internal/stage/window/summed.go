@@ -137,22 +137,3 @@ func (c Config) summaryBytes(rows, classes int) int64 {
 	}
 	return int64(rows)*row + 2*8*m*(m+int64(classes))
 }
-
-// ofAtLeast is the number of classes with so many rows.
-func (t *classes) ofAtLeast(rows int) (n int) {
-	for c := range t.rows {
-		if t.size(c) >= rows {
-			n++
-		}
-	}
-	return n
-}
-
-// size is the number of rows of a class, including those that are only in sums.
-func (t *classes) size(c int) int {
-	n := len(t.rows[c])
-	if c < len(t.summedRows) {
-		n += t.summedRows[c]
-	}
-	return n
-}
