@@ -29,7 +29,7 @@ type learner struct {
 	pace    *pace            // the worker's context
 	retry   <-chan time.Time // when to store again what could not be stored; nil: nothing. Used by the worker alone
 
-	mu          sync.Mutex
+	mu          sync.Mutex // guards the fields up to closed
 	queue       []*trainer.Event
 	bytes       int64     // of queue
 	waiting     int       // labelled rows in queue, and corrections of labels
@@ -43,9 +43,12 @@ type learner struct {
 	dropped     int               // rows that the queue had no memory for
 	busy        bool
 	refitQueued bool
-	standby     bool // as last requested; the trainer follows in the order of its events
-	status      trainer.Status
-	idle        chan struct{} // closed, and replaced, when the worker becomes idle
+	standby     bool           // as last requested; the trainer follows in the order of its events
+	status      trainer.Status // as of the last event
+	fits        int            // models that were fitted
+	lastFit     time.Duration  // of the last promotion
+	note        string         // on the last candidate
+	idle        chan struct{}  // closed, and replaced, when the worker becomes idle
 	closed      bool
 
 	samples chan func(*window.Window) // called by the worker, which alone reads the window
@@ -155,7 +158,6 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 		if l.retry == nil && l.trainer.ShouldRetryStore() {
 			l.retry = time.After(storeRetry)
 		}
-		isDue := false
 		select {
 		case <-ctx.Done():
 		case ask := <-l.samples:
@@ -167,18 +169,20 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 				return
 			}
 		case <-l.retry:
-			l.retry, isDue = nil, true
+			l.retry = nil
+			l.advance(ctx)
 		case <-tick.C:
-			isDue = true
+			l.advance(ctx)
 		}
-		if !isDue {
-			continue
-		}
-		ctx.begin()
-		if l.beginIfIdle() {
-			l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
-			l.publishStatus()
-		}
+	}
+}
+
+// advance advances the trainer's time if no event waits.
+func (l *learner) advance(ctx *pace) {
+	ctx.begin()
+	if l.beginIfIdle() {
+		l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
+		l.publishStatus()
 	}
 }
 
@@ -252,22 +256,21 @@ func (l *learner) publishStatus() {
 	s := l.trainer.Status()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.Fits, s.LastFit, s.Note = l.status.Fits, l.status.LastFit, l.status.Note
 	l.status = s
 }
 
 func (l *learner) countFit() {
 	l.mu.Lock()
-	l.status.Fits++
+	l.fits++
 	l.mu.Unlock()
 }
 
 // report records the outcome of a fit and passes it to the host.
 func (l *learner) report(o spec.Outcome) {
 	l.mu.Lock()
-	l.status.Note = o.Reason
+	l.note = o.Reason
 	if o.Promoted {
-		l.status.LastFit = o.Duration
+		l.lastFit = o.Duration
 	}
 	l.mu.Unlock()
 	if l.config.Observe != nil {
@@ -520,6 +523,7 @@ func (l *learner) currentStatus() spec.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status.Status
+	s.Fits, s.LastFit, s.Note = l.fits, l.lastFit, l.note
 	s.Live, s.Fitting, s.Backlog, s.Dropped = l.stage.Live(), l.busy, l.waiting, l.dropped
 	s.Mismatched = l.unfit
 	counted, in := "", &l.intake
