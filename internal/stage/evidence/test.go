@@ -29,8 +29,8 @@ var logMinCapital = math.Log(minCapital)
 
 // SequentialTest is a sequential test by betting of whether the mean of outcomes in [-1, 1] exceeds Margin. Its value
 // is the mean capital of bettors that stake on each outcome exceeding the margin. While the mean does not, the capital
-// is a nonnegative supermartingale except for starting over, so each start reaches a capital c with probability at most
-// minCapital/c (Ville's inequality), however often it is checked.
+// of a bettor is an e-process, a nonnegative supermartingale, from each of its starts: from c0 it ever reaches c with
+// probability at most c0/c (Ville's inequality). A bettor starts over at minCapital.
 //
 // Outcomes that depend on each other tell less: the logarithm of what a row gains or loses is divided by the design
 // effect, the factor by which the variance of a mean exceeds that of independent rows. It is the larger of that of the

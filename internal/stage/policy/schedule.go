@@ -252,23 +252,20 @@ func (p *Schedule) Sizes(rows int) []int {
 	return sizes
 }
 
-// refitRows is the number of new rows after which a suffix is fitted again: a quarter of it, or as many as cost as much
-// to score as the fit. The whole window is fitted again when a fifth is new, while it has fewer rows than eight first
-// models need: few more rows make a better model then. The suffix that the stage follows is fitted as often as its
-// models go live. For a method that needs the rows it is half of a suffix; the whole window is then fitted for other
-// reasons.
+// refitRows is the number of new rows after which a suffix is fitted again: a quarter of it, or half of it for a method
+// that needs the rows, and at least as many as cost as much to score as the fit.
 func (p *Schedule) refitRows(size, rows, followed int) int {
 	switch {
-	case !p.Nested && size == 0:
+	case !p.Nested && size == 0: // it is fitted when it has doubled, or Every says so
 		return math.MaxInt
 	case !p.Nested:
 		return rows / 2
 	}
 	due := rows / 4
 	switch {
-	case size == 0:
+	case size == 0: // a fifth of a window of fewer rows than eight first models need: more rows make a better model then
 		due = max(rows/5, due-2*p.FirstRows()/5)
-	case size == followed:
+	case size == followed: // as often as its models go live
 		due = min(due, followRows(size))
 	}
 	return max(due, minRows/2, p.columns()*p.columns()/costShare)

@@ -16,12 +16,10 @@ const (
 	maxBalance = 10
 )
 
-// judgeHeldOut judges a candidate of the whole window by the rows that the window holds out, which neither it nor the
-// live model has seen. Rows older than those of the live model do not judge: they may be of an earlier concept, which
-// the candidate has learned. It is for streams whose labels come in runs: the newest rows are of few classes then, and
-// say little about a model. Here all classes are present and count alike, so that their order does not matter. The rows
-// judge each candidate once, and the odds that it needs are multiplied by the number of candidates that they have
-// judged against the live model.
+// judgeHeldOut tests a candidate of the whole window on the held-out rows, which neither it nor the live model has seen.
+// It is for streams whose labels come in runs: the newest rows are then of few classes, and here all classes count
+// alike. Rows older than those of the live model are left out, as they may be of an earlier concept. The rows test a
+// candidate once, and its evidence is divided by the number of candidates that they have tested (Bonferroni).
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{} // that of the fit before, of the same suffix
 	if c.size != 0 || !t.plan.labelled() || !t.labels.HasRuns() {

@@ -34,8 +34,8 @@ type Trainer struct {
 	drift           evidence.DriftDetector // of the recall of the nearest class mean in the live model's outputs
 	labels          evidence.LabelSequence // of the rows that are scored
 	suspicion       policy.Suspicion
-	judged          int     // candidates that held-out rows have judged against the live model
-	heldOutAccuracy float64 // share of these rows that the live model had right then; NaN: none
+	judged          int     // candidates that held-out rows have tested against the live model
+	heldOutAccuracy float64 // of the live model in the last such test; NaN: none
 	candidates      []*candidate
 	rules           policy.Rules // of the suffixes that candidates are fitted on
 	unlabelled      []float64    // features of the first rows, labelled or not, for the bootstrap model

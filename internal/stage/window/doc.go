@@ -10,7 +10,7 @@
 //
 // Outliers and rows of classes with few rows stay in the window and enter no fit; [Window.Sift] determines which, from
 // the rows alone. If there are too many labels, rare ones are replaced, and together they take at most a tenth of a
-// full window. Which label is replaced depends on the order in which rows arrived.
+// full window. Only which label is replaced depends on the order in which rows arrived.
 //
 // A Window is not safe for concurrent use. It knows no message format.
 package window
