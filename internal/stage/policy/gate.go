@@ -71,10 +71,11 @@ type Comparison struct {
 
 // HeldOut is what the held-out rows of a window say of a candidate and the live model.
 type HeldOut struct {
-	Evidence        float64 `json:"evidence"`          // divided by the number of candidates that the rows have judged
-	Nearest         float64 `json:"nearest,omitempty"` // of Comparison.Nearest, not divided; 0: unknown
-	Rows            int     `json:"rows"`
-	Candidate, Live bool    // whether they beat chance
+	Evidence       float64 `json:"evidence"`          // divided by the number of candidates that the rows have judged
+	Nearest        float64 `json:"nearest,omitempty"` // of Comparison.Nearest, not divided; 0: unknown
+	Rows           int     `json:"rows"`
+	CandidateBeats bool    `json:"Candidate"` // the candidate beats chance; see Sensitivity
+	LiveBeats      bool    `json:"Live"`      // the live model does
 }
 
 // Evidence is that of the newest rows or of the held-out ones, whichever is more.
@@ -119,9 +120,9 @@ func (c *Comparison) IsNonInferiority() bool { return c.Door != DoorBetter }
 
 // Standing is what the labels of recent rows say of a candidate and the live model.
 type Standing struct {
-	Agreement *Agreement // of the candidate with the labels; nil of held-out rows
-	// Candidate and Live report whether they beat chance; see Sensitivity.
-	Candidate, Live bool
+	Agreement      *Agreement // of the candidate with the labels; nil of held-out rows
+	CandidateBeats bool       // the candidate beats chance; see Sensitivity
+	LiveBeats      bool       // the live model does
 }
 
 // Passes decides whether a candidate goes live: its evidence suffices, its agreement with the labels is above chance,
@@ -132,7 +133,7 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 	isEarly, judged, nearest := need < 1, c.Test.Judged, c.Nearest.Value()
 	if h := c.HeldOut; s != nil && (h.Evidence > value || isEarly && judged < minJudged && h.Rows >= minJudged) {
 		value, rows, judged, nearest = h.Evidence, h.Rows, h.Rows, h.Nearest
-		s = &Standing{Agreement: nil, Candidate: h.Candidate || s.Candidate, Live: h.Live || s.Live}
+		s = &Standing{CandidateBeats: h.CandidateBeats || s.CandidateBeats, LiveBeats: h.LiveBeats || s.LiveBeats}
 	}
 	if c.IsNonInferiority() {
 		claim = "not worse, from more rows or classes"
@@ -153,13 +154,13 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 	}
 	switch {
 	case s == nil:
-	case s.Agreement == nil && !s.Live && !s.Candidate:
+	case s.Agreement == nil && !s.LiveBeats && !s.CandidateBeats:
 		return false, "it does not beat chance on the rows that are held out"
-	case s.Agreement != nil && (!s.Agreement.AboveChance() || !s.Live && !s.Candidate):
+	case s.Agreement != nil && (!s.Agreement.AboveChance() || !s.LiveBeats && !s.CandidateBeats):
 		return false, fmt.Sprintf(
 			"it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",
 			100*s.Agreement.Rate(), 100*s.Agreement.Chance())
-	case !s.Live && value < g.Evidence && !(isEarly && s.Candidate):
+	case !s.LiveBeats && value < g.Evidence && !(isEarly && s.CandidateBeats):
 		return false, fmt.Sprintf("evidence %.3g that it is %s, on %d rows: while the live model does not beat chance, "+
 			"%.4g is needed", value, claim, rows, g.Evidence)
 	}

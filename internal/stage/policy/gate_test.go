@@ -112,7 +112,7 @@ func TestEarlyModels(t *testing.T) {
 		{32, 1, false, false, false},
 	} {
 		held := Comparison{Door: DoorMoreRows, EarlyOdds: 0.25, HeldOut: HeldOut{Evidence: c.evidence, Rows: c.rows,
-			Candidate: c.candidate, Live: c.live}}
+			CandidateBeats: c.candidate, LiveBeats: c.live}}
 		held.Test.Logs = [5]float64{-9, -9, -9, -9, -9}
 		pass, reason := Passes(g, &held, &Standing{Agreement: &Agreement{}})
 		if pass != c.want || pass && !strings.Contains(reason, "few rows or classes") {
@@ -145,7 +145,7 @@ func TestNearestContradicts(t *testing.T) {
 		c.Nearest.Forget()
 		held := Comparison{Door: DoorMoreRows, HeldOut: HeldOut{Evidence: 40, Rows: 100, Nearest: c.Nearest.Value()}}
 		for _, c := range []*Comparison{&c, &held} {
-			if pass, why := Passes(gate, c, &Standing{Candidate: true, Live: true, Agreement: &right}); pass == lost {
+			if pass, why := Passes(gate, c, &Standing{CandidateBeats: true, LiveBeats: true, Agreement: &right}); pass == lost {
 				t.Errorf("lost %v: %v, %s", lost, pass, why)
 			}
 		}
@@ -169,7 +169,7 @@ func TestReasons(t *testing.T) {
 		right.Add(1, class, class)
 		wrong.Add(float64(i%2), class, "b")
 	}
-	gate, good := spec.Gate{Evidence: 400}, Standing{Agreement: right, Candidate: true, Live: true}
+	gate, good := spec.Gate{Evidence: 400}, Standing{Agreement: right, CandidateBeats: true, LiveBeats: true}
 	for _, c := range []struct {
 		name     string
 		c        Comparison
@@ -197,18 +197,19 @@ func TestReasons(t *testing.T) {
 		{"nearest of better", Comparison{Door: DoorBetter, Test: capital(500, 50), Nearest: capital(0.1, 50)}, &good, true,
 			"evidence 500 that it is better, on 50 rows that neither has seen"},
 		{"held out", Comparison{Door: DoorBetter, Test: capital(2, 50),
-			HeldOut: HeldOut{Evidence: 500, Rows: 70, Live: true}},
+			HeldOut: HeldOut{Evidence: 500, Rows: 70, LiveBeats: true}},
 			&Standing{Agreement: wrong}, true, "evidence 500 that it is better, on 70 rows that neither has seen"},
 		{"held out, at chance", Comparison{Door: DoorBetter, Test: capital(2, 50), HeldOut: HeldOut{Evidence: 500, Rows: 70}},
 			&Standing{Agreement: right}, false, "it does not beat chance on the rows that are held out"},
 		{"held out by less", Comparison{Door: DoorBetter, Test: capital(450, 50), HeldOut: HeldOut{Evidence: 440, Rows: 70}},
 			&good, true, "evidence 450 that it is better, on 50 rows that neither has seen"},
-		{"contradicted", Comparison{Door: DoorBetter, Test: capital(500, 50)}, &Standing{Agreement: wrong, Live: true}, false,
+		{"contradicted", Comparison{Door: DoorBetter, Test: capital(500, 50)},
+			&Standing{Agreement: wrong, LiveBeats: true}, false,
 			"it is right about 50.0% of the last rows, and chance is 50.0%: the labels contradict every model"},
 		{"nothing beats chance", Comparison{Door: DoorBetter, Test: capital(500, 50)}, &Standing{Agreement: right}, false,
 			"it is right about 100.0% of the last rows, and chance is 50.0%: the labels contradict every model"},
 		{"live at chance", Comparison{Door: DoorMoreRows, Test: capital(30, 50)},
-			&Standing{Agreement: right, Candidate: true}, false,
+			&Standing{Agreement: right, CandidateBeats: true}, false,
 			"evidence 30 that it is not worse, from more rows or classes, on 50 rows: while the live model does not " +
 				"beat chance, 400 is needed"},
 		{"early", Comparison{Door: DoorMoreRows, Test: capital(0.26, 32), EarlyOdds: 0.25}, &good, true,

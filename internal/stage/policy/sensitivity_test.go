@@ -92,12 +92,13 @@ func TestNothingPassesAtChance(t *testing.T) {
 		for range c.evidence {
 			trial.Test.Add(1)
 		}
-		pass, reason := Passes(g, &trial, &Standing{Agreement: &right, Candidate: c.candidate, Live: c.live})
+		pass, reason := Passes(g, &trial, &Standing{Agreement: &right, CandidateBeats: c.candidate, LiveBeats: c.live})
 		if pass != c.want {
 			t.Errorf("%+v, evidence %.3g: %t: %s", c, trial.Evidence(), pass, reason)
 		}
 		held := NewComparison(g, c.door)
-		held.HeldOut = HeldOut{Evidence: trial.Evidence() + 1, Rows: c.evidence, Candidate: c.candidate, Live: c.live}
+		held.HeldOut = HeldOut{Evidence: trial.Evidence() + 1, Rows: c.evidence, CandidateBeats: c.candidate,
+			LiveBeats: c.live}
 		if pass, reason := Passes(g, &held, &Standing{Agreement: &Agreement{}}); pass != c.want {
 			t.Errorf("%+v, held out: %t: %s", c, pass, reason)
 		}

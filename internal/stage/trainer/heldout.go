@@ -16,7 +16,7 @@ const (
 	maxBalance = 10
 )
 
-// judgeHeldOut tests a candidate of the whole window on the held-out rows, which neither it nor the live model has seen.
+// judgeHeldOut tests a candidate of the whole window on held-out rows, which neither it nor the live model has seen.
 // It is for streams whose labels come in runs: the newest rows are then of few classes, and here all classes count
 // alike. Rows older than those of the live model are left out, as they may be of an earlier concept. The rows test a
 // candidate once, and its evidence is divided by the number of candidates that they have tested (Bonferroni).
@@ -57,8 +57,8 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	t.judged++
 	t.heldOutAccuracy = right / n
 	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
-		Nearest:   nearest.Value(),
-		Candidate: candidate.BeatsChance(), Live: live.BeatsChance()}
+		Nearest:        nearest.Value(),
+		CandidateBeats: candidate.BeatsChance(), LiveBeats: live.BeatsChance()}
 }
 
 // balancedWeight is the weight of a row of a class with a share of the rows, so that all classes count alike.

@@ -53,12 +53,13 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 		got.Evidence *= float64(i + 1)
 		if !(math.Abs(got.Evidence-want.Evidence) <= 1e-9*want.Evidence) ||
 			!(math.Abs(got.Nearest-want.Nearest) <= 1e-9*want.Nearest) ||
-			got.Candidate != want.Candidate || got.Live != want.Live || !(math.Abs(l.heldOutAccuracy-right) <= 1e-9) {
+			got.CandidateBeats != want.CandidateBeats || got.LiveBeats != want.LiveBeats ||
+			!(math.Abs(l.heldOutAccuracy-right) <= 1e-9) {
 			t.Errorf("pair %d: held-out rows say %+v, want %+v; the live model is right about %g, want %g", i, got, want,
 				l.heldOutAccuracy, right)
 		}
 		h := c.comparison.HeldOut
-		if h.Rows != len(rows) || len(rows) < 100 || k.candidate == k.live && (!h.Candidate || !h.Live) {
+		if h.Rows != len(rows) || len(rows) < 100 || k.candidate == k.live && (!h.CandidateBeats || !h.LiveBeats) {
 			t.Errorf("held out: %+v of %d rows", h, len(rows))
 		}
 		if k.live == good && !(l.heldOutAccuracy > 0.95 && l.heldOutAccuracy <= 1) {
@@ -100,8 +101,8 @@ func judged(t *testing.T, l *Trainer, c *candidate, rows []window.Row) (h policy
 		ofLive.Add(live.Right[i], count[live.Class[i]]/n, row)
 		right += live.Right[i] / n
 	}
-	return policy.HeldOut{Evidence: all.Value(), Nearest: nearest.Value(), Candidate: ofCandidate.BeatsChance(),
-		Live: ofLive.BeatsChance()}, right
+	return policy.HeldOut{Evidence: all.Value(), Nearest: nearest.Value(), CandidateBeats: ofCandidate.BeatsChance(),
+		LiveBeats: ofLive.BeatsChance()}, right
 }
 
 // TestEffectOfHeldOutRows: rows that are held out count by the design effect of their stretches, or by that of the

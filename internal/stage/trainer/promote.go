@@ -23,14 +23,14 @@ const alignedRows = 3000
 func (t *Trainer) passes(c *candidate) (bool, string) {
 	var standing *policy.Standing
 	if t.plan.labelled() {
-		standing = &policy.Standing{Agreement: &c.Agreement, Candidate: c.Sensitivity.BeatsChance(),
-			Live: t.live.Sensitivity.BeatsChance()}
+		standing = &policy.Standing{Agreement: &c.Agreement, CandidateBeats: c.Sensitivity.BeatsChance(),
+			LiveBeats: t.live.Sensitivity.BeatsChance()}
 	}
 	if c.comparison.Door == policy.DoorMoreRows && t.rules.IsBehind(c.size) &&
 		!(c.comparison.HeldOut.Evidence >= c.comparison.Required(t.config.Training.Gate)) { // rows of all classes say more
 		return false, "more rows do not help: a shorter suffix is ahead"
 	}
-	if c.comparison.Door == policy.DoorBetter && standing != nil && standing.Live && t.data.references.AreFew() &&
+	if c.comparison.Door == policy.DoorBetter && standing != nil && standing.LiveBeats && t.data.references.AreFew() &&
 		t.data.window.IsGrowing() { // else there would never be more
 		return false, "few rows are held out, and the live model beats chance: with more references it may be the better one"
 	}

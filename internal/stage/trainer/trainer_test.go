@@ -274,7 +274,7 @@ func TestHeldOutIsOfTheFit(t *testing.T) {
 	if live() == nil || c == nil {
 		t.Fatalf("live is %v, the candidate %v", live(), c)
 	}
-	c.comparison.HeldOut = policy.HeldOut{Evidence: 40, Rows: 100, Candidate: true, Live: true}
+	c.comparison.HeldOut = policy.HeldOut{Evidence: 40, Rows: 100, CandidateBeats: true, LiveBeats: true}
 	l.fitCandidate(t.Context(), 0)
 	if c := l.candidateOf(0); c == nil || c.comparison.HeldOut != (policy.HeldOut{}) {
 		t.Errorf("after another fit the candidate is %+v", c)
