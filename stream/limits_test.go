@@ -218,3 +218,25 @@ func TestDroppedLabelsAreCounted(t *testing.T) {
 	}
 	natstest.Await(t, "the log says so", func() bool { return r.Log.has("late labels are dropped") })
 }
+
+// TestWorkQueueHasAnotherReader: a start says why a work queue allows no consumer of the pipeline's subject.
+func TestWorkQueueHasAnotherReader(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	in := s.Stream(jetstream.StreamConfig{Name: "in", Retention: jetstream.WorkQueuePolicy})
+	for _, name := range []string{"out", "dead"} {
+		s.Stream(jetstream.StreamConfig{Name: name})
+	}
+	if _, err := in.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "other", FilterSubject: "in.>",
+		AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+		t.Fatal(err)
+	}
+	engine, err := stream.New(stream.Options{Conn: s.Connect(), Pipelines: []stream.Pipeline{fixedPipeline(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "stream in is a work queue, and another consumer reads messages of in.x"
+	if err := engine.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a start says %v, want %q", err, want)
+	}
+}

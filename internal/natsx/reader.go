@@ -12,11 +12,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Error codes of limits; nats.go has no names for them.
+// Error codes of consumers that a stream does not take; nats.go has no names for them.
 const (
 	errCodeInactiveThreshold jetstream.ErrorCode = 10153
 	ErrCodeMaxAckPending     jetstream.ErrorCode = 10121
 	ErrCodeMaxConsumers      jetstream.ErrorCode = 10026
+	ErrCodeNotUnique         jetstream.ErrorCode = 10100 // another consumer of a work queue reads the same messages
 )
 
 // HasErrorCode reports whether an error is one of the JetStream API with a code.

@@ -83,6 +83,15 @@ func Consumer(ctx context.Context, js jetstream.JetStream, stream, name string) 
 	return Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return js.Consumer(ctx, stream, name) })
 }
 
+// StoredFilter is the filter with which a consumer reads what a stream takes on a subject: "", for all messages, where
+// the stream stores them under other subjects than they are published to.
+func StoredFilter(c *jetstream.StreamConfig, subject string) string {
+	if c.SubjectTransform != nil {
+		return ""
+	}
+	return subject
+}
+
 // CountMessages counts the messages of a stream that match a subject.
 func CountMessages(ctx context.Context, js jetstream.JetStream, stream, subject string) (n uint64, err error) {
 	s, err := js.Stream(ctx, stream)

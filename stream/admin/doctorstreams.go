@@ -120,6 +120,9 @@ func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.St
 	if n.Name != "" {
 		d.checkRetained(n, &info.Config)
 		d.checkConsumerLimits(n, &info.Config)
+		if f := partitionFault(n, &info.Config); f != nil && n.Partitions == 0 {
+			d.addFault(n.Purpose, n.Pipeline, f)
+		}
 	}
 	if f := needs.StreamFull(info, n.Subject); f != nil {
 		d.addFault(n.Purpose, n.Pipeline, f)
@@ -136,10 +139,14 @@ func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.St
 	return s
 }
 
+// partitionFault is needs.PartitionFault for an input.
+func partitionFault(n *needs.Need, c *jetstream.StreamConfig) *needs.Fault {
+	return needs.PartitionFault(&spec.Pipeline{Name: n.Pipeline, Subject: n.Subject, Partitions: n.Partitions}, c)
+}
+
 // checkPartitions checks that a stream maps the keys of messages to partitions.
 func (d *diagnosis) checkPartitions(n *needs.Need, c *jetstream.StreamConfig) {
-	fault := needs.PartitionFault(&spec.Pipeline{Name: n.Pipeline, Subject: n.Subject, Partitions: n.Partitions}, c)
-	if fault != nil {
+	if fault := partitionFault(n, c); fault != nil {
 		d.addFault("partitions", n.Pipeline, fault)
 	} else {
 		d.addOK("partitions", n.Pipeline, "stream %s has %d, by key", c.Name, n.Partitions)

@@ -90,7 +90,7 @@ func (p *planner) planPartitions(ctx context.Context, n *needs.Need) error {
 		plan.Transform = want
 		return nil
 	}
-	fault := needs.PartitionFault(&spec.Pipeline{Name: n.Pipeline, Subject: n.Subject, Partitions: n.Partitions}, have)
+	fault := partitionFault(n, have)
 	switch {
 	case fault == nil:
 	case have.SubjectTransform == nil && have.Retention == jetstream.LimitsPolicy && have.Metadata[createdBySetup] != "":

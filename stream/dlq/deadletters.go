@@ -171,7 +171,7 @@ func (d DeadLetters) streams(ctx context.Context, js jetstream.JetStream) (out [
 func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, c jetstream.ConsumerConfig,
 	handle func(*DeadLetter, int) error) error {
 	stream := s.CachedInfo()
-	c.Description, c.FilterSubject, c.HeadersOnly = "embedd dlq", d.Subject, !d.Bodies
+	c.Description, c.FilterSubject, c.HeadersOnly = "embedd dlq", natsx.StoredFilter(&stream.Config, d.Subject), !d.Bodies
 	r, err := natsx.OpenNamedReader(ctx, js, stream.Config.Name, c)
 	if err != nil {
 		return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)

@@ -12,6 +12,20 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 )
 
+// TestTransformedSubject: dead letters are read where their stream stores them under another subject.
+func TestTransformedSubject(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"},
+		SubjectTransform: &jetstream.SubjectTransformConfig{Source: "dead.>", Destination: "stored.>"}})
+	s.Publish(&nats.Msg{Subject: "dead.p", Header: nats.Header{wire.HeaderCode: {"not_arrow"}}})
+	n := 0
+	err := DeadLetters{Subject: "dead.p"}.Read(t.Context(), s.JS, func(*DeadLetter) error { n++; return nil })
+	if n != 1 || err != nil {
+		t.Errorf("%d dead letters are read, want 1; %v", n, err)
+	}
+}
+
 // TestPartsAreAssembled: parts of a dead letter arrive in any order and more than once; one that is incomplete comes
 // last.
 func TestPartsAreAssembled(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/embedd/embedd/internal/doctable"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -127,6 +129,27 @@ func TestParsePartition(t *testing.T) {
 	for _, name := range []string{whole, whole + "~2of2", whole + "~1of", "embedd_q~0of2", whole + "x~0of2"} {
 		if q, ok := ParsePartition(whole, name); ok {
 			t.Errorf("%s is read as %v", name, q)
+		}
+	}
+}
+
+// TestTransformFault: a stream that stores what is published on the pipeline's subject under subjects that the pipeline
+// does not read is reported.
+func TestTransformFault(t *testing.T) {
+	for _, c := range []struct{ source, destination, subject, fix string }{
+		{"in.>", "stored.>", "in.x", "set input.subject"},
+		{"", "stored.>", "in.x", "set input.subject"},
+		{"in.*", "in.{{wildcard(1)}}.8.{{partition(8,1)}}", "in.*", "set input.partitions: 8"},
+		{"in.>", "stored.>", "stored.x", ""},
+		{">", "stored.>", "stored.x", ""},
+		{"in.*", "in.x.$1", "in.>", ""},
+		{"in.a", "in.b", "in.>", ""},
+		{"in.*", "in.{{split(1,-)}}", "in.*", ""},
+	} {
+		f := PartitionFault(&spec.Pipeline{Name: "p", Subject: c.subject}, &jetstream.StreamConfig{Name: "in",
+			SubjectTransform: &jetstream.SubjectTransformConfig{Source: c.source, Destination: c.destination}})
+		if (f != nil) != (c.fix != "") || f != nil && !strings.Contains(f.Fix, c.fix) {
+			t.Errorf("%+v: %v", c, f)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package needs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/mod/semver"
 
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -91,11 +93,43 @@ func transformPartitions(c *jetstream.SubjectTransformConfig) int {
 	return n
 }
 
-// PartitionFault returns why a stream does not map the messages of p to its partitions, or nil. A mirror or a stream
-// with sources has the subjects of its origin.
+// storedPattern is the pattern of the subjects that a transform makes.
+func storedPattern(t *jetstream.SubjectTransformConfig) string {
+	tokens := strings.Split(t.Destination, ".")
+	for i, token := range tokens {
+		switch token = strings.ToLower(token); {
+		case strings.HasPrefix(token, "{{split"), strings.HasPrefix(token, "{{slice"): // any number of tokens
+			return strings.Join(append(tokens[:i], ">"), ".")
+		case strings.ContainsAny(token, "{$"):
+			tokens[i] = "*"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
+
+// transformFault returns that a stream stores the messages of p under another subject, which p does not read, or nil.
+func transformFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
+	t := c.SubjectTransform
+	if t == nil || !wildcard.Covers(cmp.Or(t.Source, ">"), p.Subject) {
+		return nil
+	}
+	stored := storedPattern(t)
+	if wildcard.Overlap(stored, p.Subject) {
+		return nil
+	}
+	fix := "set input.subject to a subject that it stores"
+	if n := transformPartitions(t); n > 0 {
+		fix = fmt.Sprintf("set input.partitions: %d, or remove the transform", n)
+	}
+	return &Fault{fmt.Sprintf("stream %s stores what is published on %s under %s, and pipeline %s reads %s: it receives "+
+		"nothing new", c.Name, t.Source, stored, p.Name, p.Subject), fix, ""}
+}
+
+// PartitionFault returns why a stream does not map the messages of p to its partitions, or without partitions to what p
+// reads, or nil. A mirror or a stream with sources has the subjects of its origin.
 func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 	if p.Partitions == 0 {
-		return nil
+		return transformFault(p, c)
 	}
 	want, have := PartitionTransform(p.Subject, p.Partitions), c.SubjectTransform
 	edit := fmt.Sprintf("nats stream edit %s --transform-source='%s' --transform-destination='%s' --force", c.Name,

@@ -66,6 +66,9 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%w: %w", errConsumerSilent, err)
 	}
+	if natsx.HasErrorCode(err, natsx.ErrCodeNotUnique) {
+		return nil, time.Time{}, needs.WorkQueueFault(c.Stream, s.filter)
+	}
 	if natsx.HasErrorCode(err, natsx.ErrCodeMaxConsumers) {
 		return nil, time.Time{}, needs.ConsumerFault(c.Stream, input.CachedInfo().State.Consumers)
 	}

@@ -155,10 +155,7 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 	if info.State.Msgs == 0 || end.seq == from.seq {
 		return end, nil
 	}
-	filter := s.subject
-	if info.Config.SubjectTransform != nil {
-		filter = "" // messages are stored under other subjects than they are published to
-	}
+	filter := natsx.StoredFilter(&info.Config, s.subject)
 	config := jetstream.ConsumerConfig{OptStartSeq: from.seq + 1, FilterSubject: filter}
 	r, err := s.openReader(ctx, info.Config.Name, config)
 	if err != nil {
