@@ -54,6 +54,10 @@ func (f *inFlight) markStale(created time.Time) {
 	}
 }
 
+// retire marks all messages, because their consumer counts deliveries from an earlier number again: an older copy of
+// the stream may have been restored, in which their sequences name other messages.
+func (f *inFlight) retire() { f.markStale(time.Time{}) }
+
 // add adds a message. It returns false for a redelivery of a message in flight.
 func (f *inFlight) add(in *input) bool {
 	f.mu.Lock()

@@ -192,7 +192,9 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 			switch {
 			case in == nil || !s.isActive() || hasGap:
 			case in.ConsumerSeq != delivery+1:
-				hasGap = true
+				if hasGap = true; in.ConsumerSeq <= delivery {
+					o.inFlight.retire()
+				}
 				s.stop() // a message was lost or another process received it: it must be answered before this one
 			default:
 				delivery = in.ConsumerSeq

@@ -81,6 +81,7 @@ func (p *puller) step(ctx context.Context, isRetry bool) (hasPulled bool, err er
 		return false, nil
 	case isRecreated:
 		p.Log.Warn("the consumer was recreated; binding it again", "stream", p.Stream, "consumer", p.source.durable)
+		p.inFlight.retire()
 		p.consumer = nil
 		return false, nil
 	case err == nil:
@@ -119,6 +120,9 @@ func (p *puller) bind(ctx context.Context) error {
 	p.bound, p.unbind = bound, unbind
 	p.source.unbind.Store(&unbind)
 	p.inspect()
+	if c.CachedInfo().Delivered.Consumer < p.delivery {
+		p.inFlight.retire()
+	}
 	p.delivery = c.CachedInfo().Delivered.Consumer
 	p.inFlight.markStale(created)
 	p.source.identity.bind(c)
