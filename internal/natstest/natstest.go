@@ -2,12 +2,16 @@
 package natstest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,6 +115,35 @@ func (s *Server) Connect(options ...nats.Option) *nats.Conn {
 	options = append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond),
 		nats.Timeout(Timeout)}, options...)
 	nc, err := nats.Connect(s.URL(), options...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(nc.Close)
+	return nc
+}
+
+var pullTimes = regexp.MustCompile(`"(expires|idle_heartbeat)":\d+`)
+
+// ConnectSlow makes a connection on which, while isSlow, the server reads each pull request when it has expired.
+func (s *Server) ConnectSlow(isSlow *atomic.Bool) *nats.Conn {
+	s.Helper()
+	l, err := link.New(strings.TrimPrefix(s.URL(), "nats://"), func(piece []byte) error {
+		for _, at := range pullTimes.FindAllIndex(piece, -1) {
+			if value := piece[bytes.IndexByte(piece[at[0]:], ':')+at[0]+1 : at[1]]; isSlow.Load() {
+				copy(value, bytes.Repeat([]byte(" "), len(value)))
+				value[0] = '9'
+				if piece[at[0]+1] == 'i' {
+					value[0] = '1' // at most half of expires
+				}
+			}
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(l.Close)
+	nc, err := nats.Connect("nats://"+l.Address(), nats.Timeout(Timeout))
 	if err != nil {
 		s.Fatal(err)
 	}

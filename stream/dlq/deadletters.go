@@ -184,6 +184,10 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 	for left := r.Pending(); left > 0; {
 		var failed error
 		n, err := r.Fetch(ctx, nil, int(min(left, most)), natsx.MaxFetchBytes, func(msg *natsx.Message) {
+			if meta, err := msg.Metadata(); err == nil {
+				c.DeliverPolicy, c.OptStartSeq, c.OptStartTime = jetstream.DeliverByStartSequencePolicy,
+					meta.Sequence.Stream+1, nil
+			}
 			if failed == nil {
 				failed = d.readPart(stream, msg, handle)
 			}
@@ -194,8 +198,18 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 		if err != nil {
 			return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)
 		}
-		if n == 0 {
-			break // the rest was deleted
+		if n == 0 { // the rest was deleted, or the server is too slow
+			rest, err := natsx.OpenNamedReader(ctx, js, stream.Config.Name, c)
+			if err == nil {
+				defer rest.Close(ctx)
+				if left = rest.Pending(); left > 0 {
+					err = fmt.Errorf("the server has delivered none of %d messages within %v; try again", left, natsx.PullExpiry)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)
+			}
+			break
 		}
 		left -= min(left, uint64(n))
 	}

@@ -3,6 +3,7 @@ package dlq
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -23,6 +24,27 @@ func TestTransformedSubject(t *testing.T) {
 	err := DeadLetters{Subject: "dead.p"}.Read(t.Context(), s.JS, func(*DeadLetter) error { n++; return nil })
 	if n != 1 || err != nil {
 		t.Errorf("%d dead letters are read, want 1; %v", n, err)
+	}
+}
+
+// TestSlowRead: a read that ends early because the server is slow is an error.
+func TestSlowRead(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
+	s.Publish(&nats.Msg{Subject: "dead.p", Header: nats.Header{wire.HeaderCode: {"not_arrow"}}})
+	var isSlow atomic.Bool
+	js, err := jetstream.New(s.ConnectSlow(&isSlow), jetstream.WithDefaultTimeout(natstest.Timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, slow := range []bool{true, false} {
+		isSlow.Store(slow)
+		n := 0
+		err := DeadLetters{Subject: "dead.p"}.Read(t.Context(), js, func(*DeadLetter) error { n++; return nil })
+		if (err == nil) == slow || (n == 1) == slow {
+			t.Errorf("a slow server, %t: %d dead letters are read, %v", slow, n, err)
+		}
 	}
 }
 

@@ -1,11 +1,8 @@
 package relay
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,9 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
-	"github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/natstest"
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -229,26 +224,7 @@ func TestSlowLookup(t *testing.T) {
 	s.Publish(nats.NewMsg("out.x"))
 	var isSlow atomic.Bool
 	isSlow.Store(true)
-	l, err := link.New(strings.TrimPrefix(s.URL(), "nats://"), func(piece []byte) error {
-		// A pull request has expired before the server reads it.
-		for value, short := range map[time.Duration]string{natsx.PullExpiry: "9", natsx.PullExpiry / 2: "1"} {
-			digits := strconv.Itoa(int(value))
-			if at := bytes.Index(piece, []byte(digits)); at >= 0 && isSlow.Load() {
-				copy(piece[at:], short+strings.Repeat(" ", len(digits)-1))
-			}
-		}
-		return nil
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
-	nc, err := nats.Connect("nats://"+l.Address(), nats.Timeout(natstest.Timeout))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(natstest.Timeout))
+	js, err := jetstream.New(s.ConnectSlow(&isSlow), jetstream.WithDefaultTimeout(natstest.Timeout))
 	if err != nil {
 		t.Fatal(err)
 	}
