@@ -168,7 +168,8 @@ func TestPartitionsAfterConsumerRecreated(t *testing.T) {
 	}
 }
 
-// TestPartitionsOfAnOlderCopy: a bookmark from before an older copy of the stream was restored leaves out no new message.
+// TestPartitionsOfAnOlderCopy: a bookmark from before an older copy of the stream was restored leaves out no new
+// message.
 func TestPartitionsOfAnOlderCopy(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)

@@ -252,8 +252,8 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// TestEditedConsumer: a consumer that a user pauses, or that reads other messages since it was edited, is reported. If it
-// would lose messages, its settings are set again. It takes as long as the streams are inspected four times.
+// TestEditedConsumer: a consumer that a user pauses, or that reads other messages since it was edited, is reported.
+// Settings with which it would lose messages are set again. It takes as long as the streams are inspected four times.
 func TestEditedConsumer(t *testing.T) {
 	t.Parallel()
 	s := guarded(t)

@@ -80,9 +80,9 @@ func MissingStreams(ctx context.Context, js jetstream.JetStream, all []Need) (mi
 
 // WorkQueueFault is that another consumer reads messages of a pipeline's subject from a work queue.
 func WorkQueueFault(stream, subject string) *Fault {
-	return &Fault{fmt.Sprintf("stream %s is a work queue, and another consumer reads messages of %s from it: each message "+
-		"has one reader there", stream, subject), "give the pipelines subjects that do not overlap, or the stream limits " +
-		"retention", ""}
+	return &Fault{fmt.Sprintf("stream %s is a work queue, and another consumer reads messages of %s from it: each "+
+		"message has one reader there", stream, subject), "give the pipelines subjects that do not overlap, or the stream " +
+		"limits retention", ""}
 }
 
 // ConsumerFault is what keeps a stream from having the durable consumer of a pipeline.

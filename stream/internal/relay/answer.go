@@ -44,8 +44,8 @@ type input struct {
 }
 
 // canHaveAnswer reports whether a message that was stored at a time can be an answer to the input. An earlier one
-// answers another input: after an older copy of the stream is restored, new messages have sequences that others had. The
-// time of an input that is ahead of our clock does not count.
+// answers another input: after an older copy of the stream is restored, new messages have sequences that others had.
+// The time of an input that is ahead of our clock does not count.
 func (in *input) canHaveAnswer(at time.Time) bool {
 	return !at.Before(in.Time.Add(-maxClockSkew)) || in.Time.After(in.receivedAt)
 }

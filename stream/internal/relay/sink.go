@@ -114,8 +114,8 @@ func answerOf(h nats.Header, at time.Time) storedAnswer {
 // errNotStored is the error of a lookup of a message that its stream does not have yet.
 var errNotStored = errors.New("the server names a duplicate that the stream does not have yet")
 
-// has reports whether the message with a sequence is a part: its subject, identity, source and time are. A message that is
-// gone counts, since an answer that its stream has deleted must not be stored again.
+// has reports whether the message with a sequence is a part: its subject, identity, source and time are. A message that
+// is gone counts, since an answer that its stream has deleted must not be stored again.
 func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
 	stream, err := natsx.Hedge(ctx, s.refresh)
 	if err != nil {
