@@ -48,7 +48,7 @@ func FuzzCSV(f *testing.F) {
 
 func FuzzParquet(f *testing.F) {
 	written(f, ".parquet")
-	for _, name := range []string{"lz4.parquet", "types.parquet"} {
+	for _, name := range []string{"lz4.parquet", "runs.parquet", "types.parquet"} {
 		b, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			f.Fatal(err)

@@ -23,7 +23,7 @@ import (
 type parquetReader struct {
 	name string
 	file *os.File
-	// uncompressed is read instead of file if that has LZ4 pages.
+	// uncompressed is read instead of file if that has pages which the library reads incorrectly.
 	uncompressed *os.File
 	arrow        *arrow.Schema
 	columns      []*parquetColumn
@@ -74,8 +74,8 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 			removeTemporary(p.uncompressed)
 		}
 	}()
-	packed, err := hasLZ4(f)
-	if packed {
+	isCopied, err := needsCopy(file, info.Size(), f)
+	if isCopied {
 		var size int64
 		if p.uncompressed, size, err = uncompressedCopy(file, info.Size(), f); err == nil {
 			f, err = openPages(p.uncompressed, size)
@@ -91,7 +91,7 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	var lists []bool
 	total := 0
 	for _, c := range f.Root().Columns() {
-		total += countLeaves(c)
+		total += len(leavesOf(c))
 		leaf, isList, why := columnShape(c)
 		var t arrow.DataType
 		if why == "" {
@@ -182,17 +182,6 @@ func float16Leaves(f *parquet.File) map[int]bool {
 		leaf++
 	}
 	return found
-}
-
-func countLeaves(c *parquet.Column) int {
-	if c.Leaf() {
-		return 1
-	}
-	n := 0
-	for _, child := range c.Columns() {
-		n += countLeaves(child)
-	}
-	return n
 }
 
 // columnShape finds the leaf of a flat column or of a list: a repeated leaf, or an annotated group with a repeated

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +183,44 @@ func TestParquetLZ4(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
 		t.Errorf("%d files are left", len(left))
+	}
+}
+
+// Several LZ4_RAW pages of a column are read also if no dictionary is in front of them, and after a row group without
+// rows.
+func TestParquetLZ4Pages(t *testing.T) {
+	rows, _ := read(t, opened(t, filepath.Join("testdata", "lz4pages.parquet")))
+	for i, row := range rows {
+		if want := strconv.FormatFloat(float64(i)/2, 'g', -1, 64); row[0] != want {
+			t.Fatalf("row %d is %s, want %s", i, row[0], want)
+		}
+	}
+	if len(rows) != 400 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// Booleans in runs are read correctly, in pages of both versions. The library alone makes most runs of true false.
+func TestParquetBooleanRuns(t *testing.T) {
+	var want [][]string
+	flag := func(i int) bool { return i%100 < 41 || i%13 == 0 }
+	for i := range 500 {
+		b, list := strconv.FormatBool(flag(i)), []bool{}
+		if i%29 == 3 {
+			b = array.NullValueStr
+		}
+		for k := range i % 4 {
+			list = append(list, flag(i+k))
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, []string{b, string(text)})
+	}
+	for _, name := range []string{"runs.parquet", "runsv1.parquet"} {
+		rows, _ := read(t, opened(t, filepath.Join("testdata", name)))
+		equalRows(t, rows, want)
 	}
 }
 

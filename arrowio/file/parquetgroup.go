@@ -178,7 +178,7 @@ func (p *parquetReader) write(columns []int, room *int64) (_ *stripe, err error)
 	if s.file, err = os.CreateTemp("", "embedd-*.columns"); err != nil {
 		return nil, errTemporary(err)
 	}
-	os.Remove(s.file.Name()) // as the copy of a file with LZ4 pages
+	os.Remove(s.file.Name()) // as the copy of a file
 	defer func() {
 		if err != nil {
 			s.close()

@@ -63,7 +63,7 @@ func TestUnpackedPage(t *testing.T) {
 			h.DataPageHeaderV2 = thrift.New(format.DataPageHeaderV2{RepetitionLevelsByteLength: int32(c.repetition),
 				DefinitionLevelsByteLength: int32(c.definition), IsCompressed: thrift.New(true)})
 		}
-		page, err := unpackPage(h, make([]byte, c.bytes))
+		page, err := unpackPage(h, make([]byte, c.bytes), format.Lz4Raw)
 		switch {
 		case c.want == "" && (err != nil || len(page) != c.size):
 			t.Errorf("%+v: %d bytes, %v", c, len(page), err)

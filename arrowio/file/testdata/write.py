@@ -1,4 +1,4 @@
-# Writes types.parquet, lz4.parquet and lz4v2.parquet with pyarrow (26.0.1 wrote the files that are committed): python3 write.py
+# Writes the files of this directory with pyarrow (26.0.1 wrote those that are committed): python3 write.py
 import datetime as dt
 import decimal
 import os
@@ -38,6 +38,19 @@ os.chdir(os.path.dirname(os.path.abspath(__file__)))
 pq.write_table(table, "types.parquet", compression="zstd", row_group_size=10)
 pq.write_table(pa.table({"x": [float(i) for i in range(100)]}), "lz4.parquet", compression="lz4")
 pq.write_table(table, "lz4v2.parquet", compression="lz4", row_group_size=10, data_page_version="2.0")
+
+# Pages of LZ4 without a dictionary in front of them, after a row group without rows, and booleans in runs.
+numbers = pa.table({"x": [i / 2 for i in range(400)]})
+with pq.ParquetWriter("lz4pages.parquet", numbers.schema, compression="lz4", use_dictionary=False, data_page_size=500, write_batch_size=100) as w:
+    w.write_table(numbers.slice(0, 0))
+    w.write_table(numbers)
+flags = [i % 100 < 41 or i % 13 == 0 for i in range(503)]
+runs = pa.table({
+    "b": pa.array([None if i % 29 == 3 else flags[i] for i in range(500)]),
+    "l": pa.array([flags[i : i + i % 4] for i in range(500)]),
+})
+pq.write_table(runs, "runs.parquet", compression="snappy", data_page_version="2.0", row_group_size=300)
+pq.write_table(runs, "runsv1.parquet", compression="none", use_dictionary=False, column_encoding={"b": "RLE", "l.list.element": "RLE"})
 
 # Polars (2.1.0 wrote the file that is committed) leaves the prefix of the schema's frame out, and writes texts as views.
 import polars as pl
