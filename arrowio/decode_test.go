@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -738,6 +740,24 @@ func TestEachLimit(t *testing.T) {
 			if e, ok := err.(*Error); !ok || e.Code != c.code {
 				t.Errorf("%s: %v, want code %s", c.name, err, c.code)
 			}
+		}
+	}
+}
+
+// TestRefusedForms: the error about a stream in an older form, which pyarrow writes on request, has the fix.
+func TestRefusedForms(t *testing.T) {
+	for name, want := range map[string][]string{
+		"legacy":  {string(wire.NotArrow), "before Arrow 0.15", "use_legacy_format"},
+		"v4_runs": {string(wire.Unsupported), "run-end encoded column in metadata version 4", "metadata version 5"},
+	} {
+		msg, err := os.ReadFile(filepath.Join("testdata", "refused", name+".arrows"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e *Error
+		if _, err := newDecoder(t, Spec{Features: []string{"x"}}).Decode(msg, nil); !errors.As(err, &e) ||
+			string(e.Code) != want[0] || !strings.Contains(e.Detail, want[1]) || !strings.Contains(e.Hint, want[2]) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -525,3 +525,26 @@ func TestRefusedOutputs(t *testing.T) {
 	_, err = Arrow(decode(t, newDecoder(t, Spec{Features: []string{"x"}, Format: wire.FormatCSV}), []byte("x\n1\ny\n")))
 	checkError(t, "a row that cannot be read", err, `row 2: "y" is no number`)
 }
+
+// TestOffsetsOfEmptySlices: pyarrow writes a column without rows with the offset at which another library cut it. It is
+// accepted, and 0 in the output, since the readers of those libraries refuse it.
+func TestOffsetsOfEmptySlices(t *testing.T) {
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), fixtures(t)["empty_slices"])
+	msg, err := newEncoder(t, Output{}).Encode(numbered(m, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offsets := func(m *Message) (all []int64) {
+		c := &m.batches[1].data.Chunk
+		for i, f := range c.Layout.Fields {
+			if rows, _ := c.Node(i); rows == 0 && (f.Kind == ipc.KindBinary || f.Kind == ipc.KindList) {
+				all = append(all, ipc.Offset(c.Buffer(i, 1), f.Width, 0))
+			}
+		}
+		return all
+	}
+	in, out := offsets(m), offsets(decode(t, newDecoder(t, Spec{}), msg))
+	if !slices.Equal(in, []int64{3, 3, 0, 3, 3, 0}) || !slices.Equal(out, make([]int64, 6)) {
+		t.Errorf("offsets %v became %v", in, out)
+	}
+}

@@ -113,6 +113,15 @@ def runs(n):
     }
 
 
+def texts(n):
+    """Columns of n rows after others, as arrow-rs and Polars pass on a slice: their offsets do not begin at 0."""
+    offsets = pa.py_buffer(np.arange(3, 4 + n, dtype=np.int32))
+    words = pa.Array.from_buffers(pa.string(), n, [None, offsets, pa.py_buffer(b"abcdef"[: 3 + n])])
+    child = pa.array([str(i) for i in range(3 + n)])
+    lists = pa.Array.from_buffers(pa.list_(pa.string()), n, [None, offsets], children=[child])
+    return {"words": words, "lists": lists, "struct": pa.StructArray.from_arrays([words, lists], ["words", "lists"])}
+
+
 def batch(cols, meta=None):
     fields = []
     for i, (name, a) in enumerate(cols.items()):
@@ -151,7 +160,12 @@ def main():
     schema = batch({"x": features(0)}).schema
     write("empty_stream.arrows", [], schema=schema)
     write("empty_batches.arrows", [batch({"x": features(0), "s": pa.array([], pa.string())})] * 2)
-    write("v4.arrows", [two.slice(0, 9)], options=pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4))
+    v4 = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    write("v4.arrows", [two.slice(0, 9)], options=v4)
+    write("empty_slices.arrows", [batch({"x": features(n)} | texts(n)) for n in (2, 0)])
+
+    write("refused/legacy.arrows", [two.slice(0, 9)], options=pa.ipc.IpcWriteOptions(use_legacy_format=True))
+    write("refused/v4_runs.arrows", [batch({"x": features(N)} | runs(N))], options=v4)
 
 
 FLAT = [pa.null(), pa.bool_(), pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("ns", "UTC"),

@@ -45,6 +45,9 @@ func notArrow(msg []byte) *wire.Error {
 	case msg[0] == '{' || msg[0] == '[':
 		e.Detail = "the message looks like JSON"
 		return e.WithHint("set input.format to json or ndjson, or " + StreamHint)
+	case len(msg) >= 8 && int(le.Uint32(msg)) <= len(msg)-4 && le.Uint32(msg[4:]) < le.Uint32(msg):
+		e.Detail = "the message looks like an Arrow IPC stream of before Arrow 0.15, whose frames have no marker"
+		return e.WithHint("write with Arrow 0.15 or later, without use_legacy_format and ARROW_PRE_0_15_IPC_FORMAT")
 	}
 	return e.WithHint(StreamHint)
 }

@@ -133,6 +133,10 @@ func (w *schemaWalk) typed(f *Field, t flat.Table) {
 	if !ok {
 		panic(wire.Errorf(wire.Malformed, "a field without type").WithHint("write with an Arrow library"))
 	}
+	if w.s.version == versionV4 && (f.Type == TypeUnion || f.Type == TypeRunEnd) {
+		panic(wire.Errorf(wire.Unsupported, "a %s column in metadata version 4, which lays it out in another way",
+			typeName(f.Type)).WithHint("write metadata version 5"))
+	}
 	if l, ok := layouts[f.Type]; ok {
 		f.Kind, f.Width = l.kind, l.width
 	} else if u, ok := units[f.Type]; ok {
@@ -196,10 +200,6 @@ func decimalWidth(t flat.Table) (width int, precision uint8, scale int) {
 }
 
 func (w *schemaWalk) union(f *Field, t flat.Table) {
-	if w.s.version == versionV4 {
-		panic(wire.Errorf(wire.Unsupported, "a union in metadata version 4, which lays it out in another way").WithHint(
-			"write metadata version 5"))
-	}
 	mode := t.Integer(0, 2, 0, "a union's mode")
 	if mode != 0 && mode != 1 {
 		panic(wire.Errorf(wire.Malformed, "a union of mode %d", mode).WithHint("use sparse or dense"))

@@ -32,7 +32,8 @@ func (r *Record) note(f *ipc.Field, buffer, rows int, valid []byte) {
 	}
 }
 
-// Whole appends all rows of field i of c with its descendants.
+// Whole appends all rows of field i of c with its descendants. The offset of a column without rows becomes 0: pyarrow may
+// write another one, which other readers refuse.
 func (r *Record) Whole(c *ipc.Chunk, i int) {
 	l := c.Layout
 	end := l.Fields[i].End
@@ -44,24 +45,31 @@ func (r *Record) Whole(c *ipc.Chunk, i int) {
 	if c.Shift != nil {
 		first, last = first+c.Shift[views], last+c.Shift[lastView]
 	}
-	for j := i; j < end; j++ {
-		r.node(c.Node(j))
-		if f := &l.Fields[j]; r.noting && f.Dict >= 0 {
-			at := f.Buffer + 1
-			if c.Shift != nil {
-				at += c.Shift[f.Views]
-			}
-			rows, _ := c.Node(j)
-			r.note(f, len(r.Buffers)+at-first, rows, c.Valid(j))
-		}
-	}
+	begin := len(r.Buffers)
 	for k := first; k < last; k++ {
 		r.buffer(c.Buf(k))
+	}
+	for j := i; j < end; j++ {
+		f := &l.Fields[j]
+		rows, nulls := c.Node(j)
+		r.node(rows, nulls)
+		at := begin + f.Buffer + 1 - first
+		if c.Shift != nil {
+			at += c.Shift[f.Views]
+		}
+		switch {
+		case r.noting && f.Dict >= 0:
+			r.note(f, at, rows, c.Valid(j))
+		case rows == 0 && (f.Kind == ipc.KindBinary || f.Kind == ipc.KindList) && len(r.Buffers[at]) > 0:
+			r.Buffers[at] = zeroOffset[:f.Width]
+		}
 	}
 	for k := views; k < lastView; k++ {
 		r.Variadic = append(r.Variadic, c.Shift[k+1]-c.Shift[k])
 	}
 }
+
+var zeroOffset [8]byte
 
 // take appends the selected rows of field i of c with its descendants.
 func (r *Record) take(c *ipc.Chunk, i int, sel []ipc.Span) {
