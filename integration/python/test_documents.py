@@ -41,6 +41,8 @@ PRELUDE = f"""
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true; wait || true' EXIT
 "{sys.executable}" -c "{LOOPBACK}" || true
+# A server reads this password as a number with a unit, unless it is quoted.
+openssl() {{ if [ "$1" = rand ]; then echo 99e1e55eb52a3af1e41b086481724f54; else command openssl "$@"; fi; }}
 go() {{ (cd "{harness.ROOT}" && command go run "$OLDPWD/${{@: -1}}"); }}
 run() {{
   if [ -n "${{daemon:-}}" ]; then kill $daemon; wait $daemon; fi
