@@ -273,6 +273,18 @@ wine:
     assert [m.sequence for m in embedd.nats.subscribe("reduced.wine", server=url, limit=8, timeout=harness.AMPLE)] == list(range(1, 9))
     with pytest.raises(ValueError, match="at least 1"):
         embedd.nats.publish(frame, "features.wine", server=url, rows=0)
+    with pytest.raises(LookupError, match="no stream stores features_wine, so nothing was published"):
+        embedd.nats.publish(frame, "features_wine", server=url)
+    with pytest.raises(LookupError, match="no stream stores reduced_wine"):
+        next(embedd.nats.subscribe("reduced_wine", server=url))
+
+
+def test_no_server(caplog):
+    port, held = harness.free_port()
+    with held, pytest.raises(ConnectionError, match=f"no connection to 127.0.0.1:{port}: .*Connect call failed"):
+        embedd.nats.publish({"x": [1.0]}, "s", server=f"nats://user:secret@127.0.0.1:{port}",
+                            max_reconnect_attempts=1, reconnect_time_wait=0)
+    assert caplog.records == []
 
 
 def test_nulls(run, tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,12 +17,14 @@ import nats
 import nats.aio.client
 import nats.errors
 import nats.js.api
+import nats.js.errors
 import numpy as np
 import pyarrow as pa
 
 CONTENT_TYPE = "application/vnd.apache.arrow.stream"
 Form = Literal["arrow", "pandas", "polars", "numpy"]
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ def publish(frame: Any, subject: str, *, server: str = "nats://127.0.0.1:4222", 
             js = connection.jetstream()
             head = {"Content-Type": CONTENT_TYPE, **(headers or {})}
             return [(await js.publish(subject, data, headers=head)).seq for data in messages]
+        except nats.js.errors.NoStreamResponseError as error:
+            raise LookupError(f"no stream stores {subject}, so nothing was published: publish to input.subject of the "
+                              "pipeline, and create its stream with `embedd setup --apply`") from error
         finally:
             await connection.close()
 
@@ -67,7 +73,10 @@ def subscribe(subject: str, *, server: str = "nats://127.0.0.1:4222", to: Form =
     with _Loop() as loop:
         connection = loop.run(_connect(server, options))
         try:
-            pulled = loop.run(_pull(connection, subject, durable, new))
+            try:
+                pulled = loop.run(_pull(connection, subject, durable, new))
+            except nats.js.errors.NotFoundError as error:
+                raise LookupError(f"no stream stores {subject}: subscribe to output.subject of the pipeline") from error
             received = delivered = 0
             last = None if new else 0
             while limit is None or received < limit:
@@ -167,7 +176,21 @@ def _array(column: Any) -> np.ndarray:
 
 
 async def _connect(server: str, options: Mapping[str, Any]) -> nats.aio.client.Client:
-    return await nats.connect(server, **{"allow_reconnect": True, "connect_timeout": 5, "max_reconnect_attempts": 3, **options})
+    connection, where = nats.aio.client.Client(), server.rpartition("@")[2]  # without a password
+    cause: list[Exception] = []
+
+    async def report(error: Exception) -> None:
+        cause[:] = [error]
+        if connection.is_connected:
+            log.error("%s: %s", where, error)
+
+    try:
+        await connection.connect(server, **{"allow_reconnect": True, "connect_timeout": 5, "max_reconnect_attempts": 3,
+                                            "error_cb": report, **options})
+    except nats.errors.NoServersError as error:
+        raise ConnectionError(f"no connection to {where}: {(cause or [error])[0]}; start a server there (`embedd run` starts "
+                              "one), or give another server= or login") from error
+    return connection
 
 
 async def _pull(
