@@ -26,6 +26,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
@@ -311,7 +312,9 @@ func (d *doctor) disks(c *config.Config) {
 	}
 	for dir := range dirs {
 		free, ok := freeBytes(dir)
-		switch {
+		switch _, err := durable.CheckWritable(dir); {
+		case err != nil && dir == embedded.Store: // the model store has a check
+			d.fault("disk", fmt.Sprintf("%s cannot be written: %v", dir, err), "start in a directory that can be written")
 		case !ok:
 		case free < minFree:
 			d.fault("disk", fmt.Sprintf("%s is on a disk with %d MiB free", dir, free>>20), "free some space, or use another "+

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,6 +77,25 @@ pipelines:
 	faults, text := examine()
 	if faults > 0 || !strings.Contains(text, "a running daemon embeds it") || !strings.Contains(text, "daemon (digits)") {
 		t.Errorf("%d faults of the embedded server of a running daemon:\n%s", faults, text)
+	}
+}
+
+// TestStoreThatCannotBeWritten: run and doctor name the directory of the embedded server.
+func TestStoreThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	writeFile(t, dir, embedded.Store, "")
+	writeFile(t, dir, "embedd.yaml", `
+http: {listen: "127.0.0.1:0"}
+pipelines: {digits: {input: {stream: FEATURES, subject: features.digits}, schema: {features: [pixels]}}}
+`)
+	want := filepath.Join(dir, embedded.Store) + " is not a directory"
+	if code, _, errs := call(t.Context(), "run"); code != 1 || !strings.Contains(errs, "cannot write its store: "+want) {
+		t.Errorf("run: %d %s", code, errs)
+	}
+	if code, out, _ := call(t.Context(), "doctor"); code != 3 || !strings.Contains(out,
+		"fault  disk: embedd-data cannot be written:") {
+		t.Errorf("doctor: %d %s", code, out)
 	}
 }
 

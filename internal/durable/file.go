@@ -3,6 +3,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -45,4 +46,29 @@ func syncDirectory(dir string) error {
 		return err
 	}
 	return errors.Join(file.Sync(), file.Close())
+}
+
+// CheckWritable writes to a directory or, where it does not exist, to the one in which it would be created.
+func CheckWritable(dir string) (exists bool, err error) {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return false, err
+	}
+	for exists = true; ; exists = false {
+		info, err := os.Stat(full)
+		switch {
+		case errors.Is(err, os.ErrNotExist) && filepath.Dir(full) != full:
+			full = filepath.Dir(full)
+			continue
+		case err != nil:
+			return false, err
+		case !info.IsDir():
+			return false, fmt.Errorf("%s is not a directory", full)
+		}
+		file, err := os.CreateTemp(full, Temporary)
+		if err != nil {
+			return false, err
+		}
+		return exists, errors.Join(file.Close(), os.Remove(file.Name()))
+	}
 }

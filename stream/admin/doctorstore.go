@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -48,7 +47,7 @@ func (d *diagnosis) checkStore(ctx context.Context, p *spec.Pipeline) {
 // openStore opens a store that exists and can be written; otherwise it reports that, and returns nil.
 func (d *diagnosis) openStore(ctx context.Context, p *spec.Pipeline) (store registry.Store) {
 	if dir := p.Models.Directory; dir != "" {
-		exists, err := checkWritable(dir)
+		exists, err := durable.CheckWritable(dir)
 		switch {
 		case err != nil:
 			d.add(Finding{Check: "store", Pipeline: p.Name, Text: fmt.Sprintf("models cannot be stored in %s: %v", dir, err),
@@ -114,31 +113,6 @@ func (d *diagnosis) checkHubWindow(ctx context.Context, p *spec.Pipeline, live *
 			"begins with message %d of stream %s, whose first is %d now: after a restart the window is smaller, and the next "+
 			"models differ", first, summaries.HubStream, info.State.FirstSeq),
 			Fix: "raise nats.edge_bytes, here and at the edges", Key: "nats.edge_bytes"})
-	}
-}
-
-// checkWritable writes to a directory or, where it does not exist, to the one in which it would be created.
-func checkWritable(dir string) (exists bool, err error) {
-	full, err := filepath.Abs(dir)
-	if err != nil {
-		return false, err
-	}
-	for exists = true; ; exists = false {
-		info, err := os.Stat(full)
-		switch {
-		case errors.Is(err, os.ErrNotExist) && filepath.Dir(full) != full:
-			full = filepath.Dir(full)
-			continue
-		case err != nil:
-			return false, err
-		case !info.IsDir():
-			return false, fmt.Errorf("%s is not a directory", full)
-		}
-		file, err := os.CreateTemp(full, ".embedd-doctor-*")
-		if err != nil {
-			return false, err
-		}
-		return exists, errors.Join(file.Close(), os.Remove(file.Name()))
 	}
 }
 

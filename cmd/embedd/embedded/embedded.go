@@ -15,6 +15,7 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/internal/durable"
 )
 
 // Port, Store and Name are the port, the directory and the name of the server that `embedd run` embeds.
@@ -30,6 +31,10 @@ func Start(store string, port int) (*server.Server, error) {
 	dir, err := filepath.Abs(store)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := durable.CheckWritable(dir); err != nil { // the server would only log it
+		return nil, fmt.Errorf("the embedded NATS server cannot write its store: %w; start in a directory that can be "+
+			"written, or use another server (nats.url, --server or NATS_URL)", err)
 	}
 	if port > 0 {
 		// The server would only log that the port is in use.
