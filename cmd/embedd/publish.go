@@ -110,7 +110,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		err := p.flush(ctx, p.sendAll(ctx))
-		if err != nil && p.to.messages == 0 {
+		if err != nil && (p.to.messages == 0 || errors.Is(err, nats.ErrPermissionViolation)) {
 			return err
 		}
 		return cmp.Or(p.report(out), err)
@@ -170,6 +170,9 @@ func (p *publishing) open(ctx context.Context) error {
 		return err
 	}
 	if p.pipeline != "" && !p.flags.Changed("label") && !in.Schema().HasField(p.label) {
+		isTraining := p.label != "" && p.input.features == nil // the label is "" when --loop opens the file again
+		p.e.NoteIf(isTraining, "%s: the rows are published without labels, since it has no column %q, the label of pipeline "+
+			"%s%s", files.Base(p.data), p.label, p.pipeline, cli.DidYouMean(p.label, dataset.ColumnNames(in.Schema())))
 		p.label, p.labels = "", ""
 	}
 	if err := (dataset.Spec{Path: p.data, Label: p.label}).Check(in.Schema()); err != nil {
@@ -297,7 +300,7 @@ func (p *publishing) sendRows(ctx context.Context, part arrow.Record) error {
 		return err
 	}
 	if p.to.messages == 0 {
-		if err := p.input.check(body, p.pack); err != nil {
+		if err := p.input.check(body, p.pack, p.in); err != nil {
 			return err
 		}
 	}

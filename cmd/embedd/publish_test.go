@@ -40,6 +40,7 @@ pipelines:
 `, s.ClientURL()))
 	labelled := writeFile(t, dir, "labelled.csv", labelledRows(4))
 	rows := writeFile(t, dir, "rows.csv", "x,y\n1,2\n3,4\n")
+	text := writeFile(t, dir, "text.csv", "x;y\n1;2,5\n")
 	parts := t.TempDir()
 	writeFile(t, parts, "a.csv", "x,y\n1,2\n")
 	writeFile(t, parts, "b.csv", "y,x\n0.5,4\n")
@@ -90,6 +91,16 @@ pipelines:
 			}
 		}
 	}
+	for data, want := range map[string]string{
+		rows: `rows.csv: the rows are published without labels, since it has no column "label"`,
+		text: `column "y" is text: line 2 holds "2,5"; --decimal , reads it as a number`,
+	} {
+		if _, _, errs := call(t.Context(), "publish", "-c", config, "--data", data, "--pipeline", "plain"); !strings.Contains(
+			errs, want) {
+			t.Errorf("publish of %s: %s, want %s", data, errs, want)
+		}
+	}
+	columns()
 	if err := nc.FlushTimeout(ample); err != nil || len(got) > 0 {
 		t.Errorf("%d more messages: %v", len(got), err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
@@ -152,8 +153,9 @@ func (p *pipelineInput) categories() (names []string) {
 	return names
 }
 
-// check returns an error if the pipeline would answer a message with a dead letter. list is the column of --pack.
-func (p *pipelineInput) check(body []byte, list string) error {
+// check returns an error if the pipeline would answer a message with a dead letter. list is the column of --pack, in the
+// file of the rows.
+func (p *pipelineInput) check(body []byte, list string, in *file.Reader) error {
 	if p == nil {
 		return nil
 	}
@@ -162,10 +164,14 @@ func (p *pipelineInput) check(body []byte, list string) error {
 	if !ok {
 		return err
 	}
+	cause := refused.Error()
+	if why, _ := in.NotNumeric(refused.Column); why != "" && refused.Code == wire.NotNumeric {
+		cause = fmt.Sprintf("column %q is text: %s", refused.Column, why)
+	}
 	if list != "" {
 		list = fmt.Sprintf("; --pack makes one column %q of all numbers, and without it they are columns of their own names",
 			list)
 	}
-	return cli.Usagef("publish: pipeline %s would answer with dead letters (%s): %v%s; --subject without --pipeline "+
-		"publishes without this check", p.Name, refused.Code, refused, list)
+	return cli.Usagef("publish: pipeline %s would answer with dead letters (%s): %s%s; --subject without --pipeline "+
+		"publishes without this check", p.Name, refused.Code, cause, list)
 }
