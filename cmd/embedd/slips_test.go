@@ -3,14 +3,17 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 )
 
 // slipFiles are the files of TestSlips: rows, and what people have in their place.
@@ -177,6 +180,23 @@ func TestServerSlips(t *testing.T) {
 		code, _, stderr := call(t.Context(), strings.Fields(args)...)
 		if code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("embedd %s: %d %s, want %s", args, code, stderr, want)
+		}
+	}
+
+	// A request without an answer, as of a user without its permission, does not mean that nothing is there.
+	silent := serveNATS(t, server.Options{})
+	nc := sure(nats.Connect(silent.ClientURL(), nats.Timeout(ample)))
+	t.Cleanup(nc.Close)
+	sure(nc.SubscribeSync("$JS.API.>"))
+	if err := nc.FlushTimeout(ample); err != nil {
+		t.Fatal(err)
+	}
+	for args, wrong := range map[string]string{"tail --all --subject a": "no stream takes a", "model ls": "--store"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		code, _, stderr := call(ctx, append(strings.Fields(args), "--server", silent.ClientURL())...)
+		cancel()
+		if code != 1 || !strings.Contains(stderr, "deadline exceeded") || strings.Contains(stderr, wrong) {
+			t.Errorf("embedd %s without an answer: %d %s", args, code, stderr)
 		}
 	}
 }

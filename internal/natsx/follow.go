@@ -17,6 +17,9 @@ const maxFollowAttempts = 6
 // handle returns false, ctx is done, or the stream cannot be read in several attempts.
 func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle func(*nats.Msg, time.Time) bool) error {
 	name, err := StreamName(ctx, js, subject)
+	if errors.Is(err, context.DeadlineExceeded) { // for example, the server denied the request
+		return fmt.Errorf("finding the stream of subject %s: %w", subject, err)
+	}
 	if err != nil {
 		return fmt.Errorf("no stream takes %s, so there is nothing stored to read: %w", subject, err)
 	}

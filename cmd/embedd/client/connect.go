@@ -259,7 +259,11 @@ func (s *Store) Open(ctx context.Context, e *cli.Env, name string) (store regist
 	if err != nil {
 		return nil, err
 	}
-	if store, err = registry.JetStream(ctx, js); err != nil {
+	store, err = registry.JetStream(ctx, js)
+	if errors.Is(err, context.DeadlineExceeded) { // for example, the server denied the request
+		return nil, err
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w; a pipeline without input.stream keeps its models in a directory: name it with "+
 			"--store", err)
 	}
