@@ -24,21 +24,21 @@ func TestTextFaults(t *testing.T) {
 	const good = `{"x":1,"v":[1,2],"day":"2024-05-01","kind":"a","label":"l","id":"k"}`
 	for _, c := range []struct{ from, to, want string }{
 		{`"x":1`, `"x":[1]`, `x it holds a list, and one number is expected schema_changed: l k NaN 1 2 19844 1 0`},
-		{`"x":1`, `"x":"one"`, `x "\"one\"" is no number not_numeric: l k NaN 1 2 19844 1 0`},
+		{`"x":1`, `"x":"one"`, `x "one" is no number not_numeric: l k NaN 1 2 19844 1 0`},
 		{`"x":1`, `"x":true`, `l k 1 1 2 19844 1 0`},
-		{`"x":1`, `"x":{}`, `x "{}" is no number not_numeric: l k NaN 1 2 19844 1 0`},
-		{`"x":1`, `"x":"1"`, `x "\"1\"" is no number not_numeric: l k NaN 1 2 19844 1 0`},
+		{`"x":1`, `"x":{}`, `x {} is no number not_numeric: l k NaN 1 2 19844 1 0`},
+		{`"x":1`, `"x":"1"`, `x "1" is no number not_numeric: l k NaN 1 2 19844 1 0`},
 		{`"x":1`, `"x":null`, `x null : l k NaN 1 2 19844 1 0`},
 		{`"x":1`, `"x":1e999`, `x +Inf : l k +Inf 1 2 19844 1 0`},
 		{`"x":1`, `"x":-1e40`, `x -1e+40, beyond float32 : l k -1e+40 1 2 19844 1 0`},
 		{`[1,2]`, `1`, `v it holds one number, and a list is expected schema_changed: l k 1 NaN NaN 19844 1 0`},
-		{`[1,2]`, `"a"`, `v "\"a\"" is no number not_numeric: l k 1 NaN NaN 19844 1 0`},
+		{`[1,2]`, `"a"`, `v "a" is no number not_numeric: l k 1 NaN NaN 19844 1 0`},
 		{`[1,2]`, `[1]`, `v a list of 1 elements, and 2 are expected feature_count: l k 1 NaN NaN 19844 1 0`},
 		{`[1,2]`, `[1,2,3]`, `v a list of 3 elements, and 2 are expected feature_count: l k 1 NaN NaN 19844 1 0`},
-		{`[1,2]`, `[1,"a"]`, `v "[1,\"a\"]" is no number not_numeric: l k 1 NaN NaN 19844 1 0`},
+		{`[1,2]`, `[1,"a"]`, `v [1,"a"] is no number not_numeric: l k 1 NaN NaN 19844 1 0`},
 		{`[1,2]`, `[]`, `v a list of 0 elements, and 2 are expected feature_count: l k 1 NaN NaN 19844 1 0`},
 		{`[1,2]`, `null`, `v[0] null : l k 1 NaN NaN 19844 1 0`},
-		{`[1,2]`, `[1,[2]]`, `v "[1,[2]]" is no number not_numeric: l k 1 NaN NaN 19844 1 0`},
+		{`[1,2]`, `[1,[2]]`, `v [1,[2]] is no number not_numeric: l k 1 NaN NaN 19844 1 0`},
 		{`"2024-05-01"`, `"May"`,
 			`day "May" is no date such as 2024-05-01 or 2024-05-01T12:00:00Z not_numeric: l k 1 1 2 NaN 1 0`},
 		{`"2024-05-01"`, `3`,
@@ -89,4 +89,7 @@ func TestTextFaults(t *testing.T) {
 			t.Errorf("%s for %s: %q, want %q", c.to, c.from, got, c.want)
 		}
 	}
+	_, err = d.Decode([]byte(strings.Replace(good, `"x":1`, `"x":"one"`, 1)), contract)
+	checkError(t, "a message of one such row", err, `column "x", row 0: "one" is no number; send a number, in JSON without `+
+		"quotes; a missing value is null, in CSV an empty field")
 }

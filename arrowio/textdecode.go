@@ -2,9 +2,10 @@ package arrowio
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/internal/rowtext"
@@ -361,5 +362,9 @@ func (f *textFiller) noNumber(c *textColumn, cell *rowtext.Cell) *Error {
 	case c.typ != textNumbers && cell.Kind == rowtext.Number:
 		return wire.Errorf(wire.SchemaChanged, "it holds one number, and a list is expected").In(c.name)
 	}
-	return wire.Errorf(wire.NotNumeric, "%s is no number", fmt.Sprintf("%q", raw)).In(c.name)
+	if strings.IndexAny(raw, "\"[{") != 0 { // else it is quoted, or JSON
+		raw = strconv.Quote(raw)
+	}
+	return wire.Errorf(wire.NotNumeric, "%s is no number", raw).WithHint(
+		"send a number, in JSON without quotes; a missing value is null, in CSV an empty field").In(c.name)
 }

@@ -391,8 +391,12 @@ func (r *jsonReader) syntax(from int, err error) *wire.Error {
 	if !ok {
 		return notJSON("%s", wire.Clip(err.Error()))
 	}
-	what := strings.TrimPrefix(s.Err.Error(), "jsontext: ")
-	return notJSON("the JSON is invalid at byte %d: %s", from+int(s.ByteOffset), wire.Clip(what))
+	what, at := strings.TrimPrefix(s.Err.Error(), "jsontext: "), from+int(s.ByteOffset)
+	invalid := notJSON("the JSON is invalid at byte %d: %s", at, wire.Clip(what))
+	if rest := r.t.Data[min(at, len(r.t.Data)):]; bytes.HasPrefix(rest, []byte("NaN")) {
+		return invalid.WithHint("JSON has no NaN: write null for a missing value")
+	}
+	return invalid
 }
 
 // notJSON returns an error with the code and the usual hint.

@@ -213,6 +213,9 @@ func TestErrorsOfText(t *testing.T) {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
 		}
 	}
+	if _, e := read(`{"a":NaN}`, ReadJSON, limits); e == nil || e.Hint != "JSON has no NaN: write null for a missing value" {
+		t.Errorf("NaN: %v", e)
+	}
 }
 
 // TestMemoryOfATable: columns, rows and cells take the memory that is counted for them, to the byte of the limit.
