@@ -161,6 +161,8 @@ func TestChangedDimension(t *testing.T) {
 	if stdout := verb(t, 0, "check", "-c", path, "--server", s.url); strings.Contains(stdout, "model.") {
 		t.Errorf("check after the reset: %s", stdout)
 	}
+	_, _, refused = call(t.Context(), "model", "rollback", "p-1", "--server", s.url)
+	contains("rollback of a part of a version", refused, `neither a pipeline nor a version "p-1"`, "`embedd model ls` lists")
 	code, _, refused = call(t.Context(), "model", "rollback", first.Model.Version, "--server", s.url)
 	if contains("rollback", refused, "embedd model reset p"); code == 0 {
 		t.Error("a version with other dimensions was chosen")

@@ -169,7 +169,11 @@ func (d *document) syntax(data []byte, err error) {
 		text = text[len(m[0]):]
 		if lines := strings.Split(string(data), "\n"); at.line >= 1 && at.line <= len(lines) {
 			line := lines[at.line-1]
-			at.column = len(line) - len(strings.TrimLeft(line, " \t")) + 1
+			indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+			at.column = len(indent) + 1
+			if strings.Contains(indent, "\t") {
+				text += ": indent with spaces, not tabs"
+			}
 		}
 	}
 	d.problemAt(at, "", "not valid YAML: %s", unmask(strings.TrimPrefix(text, "yaml: ")))

@@ -47,8 +47,8 @@ func (d *DeadShare) Record(code wire.Code, text string) {
 	}
 	switch n := len(d.newest.values); {
 	case code != "" && n >= minShared && 10*d.dead > 9*n:
-		reason := fmt.Sprintf("%d of the last %d messages are dead letters, most of them %s; the last: %s; `embedd dlq ls "+
-			"%s` lists them", d.dead, n, d.mostly(), text, d.pipeline)
+		reason := fmt.Sprintf("%d of the last %d messages cannot be answered, most of them %s; the last: %s; `embedd dlq ls "+
+			"%s` lists the dead letters", d.dead, n, d.mostly(), text, d.pipeline)
 		if d.conditions.Set(DeadLetterShare, reason) {
 			d.log.Warn("nearly all messages are dead letters", "reason", reason)
 		}
