@@ -56,7 +56,7 @@ type Engine struct {
 	log     *slog.Logger
 	metrics *health.Registry
 	// Durations that tests shorten:
-	drain         time.Duration // drainTimeout
+	drainTimeout  time.Duration
 	serverTimeout time.Duration // health.DefaultServerTimeout
 	claimTTL      time.Duration // blocks.Blocks.ClaimTTL; 0: its default
 	watchInterval time.Duration // deliveries.Watch.Interval; 0: its default
@@ -77,8 +77,8 @@ type Engine struct {
 	histories  map[string]*operations.History // the same
 }
 
-// drainTimeout is how long answers that are in progress may take after a stop.
-const drainTimeout = 15 * time.Second
+// defaultDrainTimeout is how long answers that are in progress may take after a stop.
+const defaultDrainTimeout = 15 * time.Second
 
 // New checks the options. It opens nothing.
 func New(o Options) (*Engine, error) {
@@ -110,8 +110,9 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	e := &Engine{options: o, log: o.Logger, metrics: m, drain: drainTimeout, serverTimeout: health.DefaultServerTimeout,
-		streams: natsx.NewStreamCache(), stores: replica.NewStores(), conditions: conditions, histories: histories}
+	e := &Engine{options: o, log: o.Logger, metrics: m, drainTimeout: defaultDrainTimeout,
+		serverTimeout: health.DefaultServerTimeout, streams: natsx.NewStreamCache(), stores: replica.NewStores(),
+		conditions: conditions, histories: histories}
 	e.generation.Store(1)
 	return e, nil
 }
@@ -121,10 +122,10 @@ func New(o Options) (*Engine, error) {
 // pipeline cannot be opened, Run returns before anything has started, with an error that names the fix:
 // ErrStreamMissing, ErrNoJetStream, ErrDenied, or an error of the connection or of the stage.
 func (e *Engine) Run(ctx context.Context) (err error) {
-	ctx, severed, release := e.watchConnection(ctx)
+	ctx, connClosed, release := e.watchConnection(ctx)
 	defer release()
 	defer func() {
-		if errors.Is(context.Cause(ctx), nats.ErrConnectionClosed) || err != nil && severed.Err() != nil {
+		if errors.Is(context.Cause(ctx), nats.ErrConnectionClosed) || err != nil && connClosed.Err() != nil {
 			err = nats.ErrConnectionClosed // other errors follow from it
 		}
 	}()
@@ -134,14 +135,14 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}
 	s := &engineRun{Engine: e, js: js, permissions: natsx.MonitorPermissions(e.options.Conn),
 		pulls: natsx.NewPullLimit(e.options.Conn, e.log), receiver: natsx.NewReceiver(e.options.Conn),
-		severed: severed}
+		connClosed: connClosed}
 	defer s.permissions.Stop()
 	var stoppedAt atomic.Int64 // in Unix nanoseconds
 	defer context.AfterFunc(ctx, func() { stoppedAt.Store(time.Now().UnixNano()) })()
 	defer func() {
-		timeout := e.drain
+		timeout := e.drainTimeout
 		if at := stoppedAt.Load(); at != 0 {
-			timeout = max(e.drain-time.Since(time.Unix(0, at)), replica.ReleaseTimeout)
+			timeout = max(e.drainTimeout-time.Since(time.Unix(0, at)), replica.ReleaseTimeout)
 		}
 		e.close(timeout)
 	}()
@@ -151,7 +152,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}
 	e.isOpen.Store(true)
 	err = s.serveAll(ctx, open)
-	if severed.Err() == nil {
+	if connClosed.Err() == nil {
 		// Acknowledgements are not confirmed, and a host that closes the connection next must not lose the last of them.
 		e.flush("the last acknowledgements may be lost; redelivered messages will be recognised")
 	}
@@ -160,29 +161,29 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 
 // watchConnection returns a context that ends with ctx or when the host closes the connection, and one that ends when
 // the connection is closed: then nothing can be drained. The cause of the first says which it was.
-func (e *Engine) watchConnection(ctx context.Context) (run, severed context.Context, release func()) {
+func (e *Engine) watchConnection(ctx context.Context) (run, connClosed context.Context, release func()) {
 	nc := e.options.Conn
-	closed := nc.StatusChanged(nats.CLOSED)
+	statuses := nc.StatusChanged(nats.CLOSED)
 	run, stop := context.WithCancelCause(ctx)
-	severed, sever := context.WithCancel(context.Background())
-	lost := func() {
-		sever()
+	connClosed, setClosed := context.WithCancel(context.Background())
+	end := func() {
+		setClosed()
 		stop(nats.ErrConnectionClosed)
 	}
 	if nc.IsClosed() {
-		lost()
+		end()
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, open := <-closed; open {
-			lost()
+		if _, isOpen := <-statuses; isOpen {
+			end()
 		}
 	})
-	return run, severed, func() {
-		nc.RemoveStatusListener(closed) // closes the channel
+	return run, connClosed, func() {
+		nc.RemoveStatusListener(statuses) // closes the channel
 		wg.Wait()
 		stop(nil)
-		sever()
+		setClosed()
 	}
 }
 

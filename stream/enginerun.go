@@ -25,7 +25,7 @@ type engineRun struct {
 	permissions *natsx.PermissionMonitor
 	pulls       *natsx.PullLimit
 	receiver    *natsx.Receiver
-	severed     context.Context // ends when the host closes the connection
+	connClosed  context.Context // ends when the host closes the connection
 }
 
 // openAll opens the pipelines. It returns nil and no error if ctx is done first: nothing has started that could drain.
@@ -230,7 +230,7 @@ func (s *engineRun) serveAll(ctx context.Context, open []*pipeline) error {
 // serve runs one pipeline until ctx is done, and opens it again whenever run returns errReopen.
 func (s *engineRun) serve(ctx context.Context, i int) error {
 	for p := s.pipelines()[i]; ; {
-		err := p.run(ctx, s.severed)
+		err := p.run(ctx, s.connClosed)
 		if errors.Is(err, errReopen) {
 			p.close()
 			var next *pipeline

@@ -63,7 +63,7 @@ func (s *engineRun) newPipeline(c Pipeline) *pipeline {
 	if provider := s.options.TracerProvider; provider != nil {
 		shared.Tracer = provider.Tracer("github.com/embedd/embedd/stream")
 	}
-	p := &pipeline{Scope: shared, relay: relay.New(shared, &s.activity, s.drain), configured: c,
+	p := &pipeline{Scope: shared, relay: relay.New(shared, &s.activity, s.drainTimeout), configured: c,
 		generation: &s.generation}
 	p.reopening, p.reopen = context.WithCancel(context.Background())
 	p.replica = replica.New(shared, replica.Hooks{HasAnswered: p.hasAnswered, Reopen: p.reopen,
@@ -185,8 +185,8 @@ func (p *pipeline) startService(ctx context.Context) {
 var errReopen = errors.New("the pipeline has to be opened again")
 
 // run serves until ctx is done, or the pipeline is to be opened again: then the error is errReopen.
-func (p *pipeline) run(ctx, severed context.Context) error {
-	err := p.serve(ctx, severed)
+func (p *pipeline) run(ctx, connClosed context.Context) error {
+	err := p.serve(ctx, connClosed)
 	if ctx.Err() != nil || p.reopening.Err() == nil {
 		return err
 	}
@@ -198,8 +198,8 @@ func (p *pipeline) run(ctx, severed context.Context) error {
 }
 
 // serve serves until ctx or reopening is done, and then answers and acknowledges what was pulled, unless the connection
-// is severed.
-func (p *pipeline) serve(ctx, severed context.Context) error {
+// is closed.
+func (p *pipeline) serve(ctx, connClosed context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -216,7 +216,7 @@ func (p *pipeline) serve(ctx, severed context.Context) error {
 			p.training.OpenFeed()
 			wg.Go(func() { p.training.Run(ctx) })
 		}
-		return p.relay.ServeCore(ctx, severed)
+		return p.relay.ServeCore(ctx, connClosed)
 	}
 	followed := p.replica.Followed()
 	if !p.LearnsFromEdges() {
@@ -241,7 +241,7 @@ func (p *pipeline) serve(ctx, severed context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	return p.relay.Serve(ctx, severed)
+	return p.relay.Serve(ctx, connClosed)
 }
 
 // close ends training and then releases the trainer's lease, after which nothing is written.

@@ -381,7 +381,7 @@ func TestNotDrained(t *testing.T) {
 	s.store("out.other", []byte("x"))
 	s.send(20)
 	e, _, run := s.invite(func(p *Pipeline) { p.Stage.Until = plugin.UntilPCA })
-	e.drain = 300 * time.Millisecond
+	e.drainTimeout = 300 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()

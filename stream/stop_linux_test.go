@@ -32,7 +32,7 @@ func TestStopWhileTheStoreHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.drain = 300 * time.Millisecond
+	e.drainTimeout = 300 * time.Millisecond
 	open := make(chan struct{})
 	e.options.Opened = func() { close(open) }
 	ctx, stop := context.WithCancel(t.Context())

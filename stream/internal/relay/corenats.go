@@ -57,7 +57,7 @@ func (d *clientDrops) count() (recent, total int) {
 const flushTimeout = 5 * time.Second
 
 // run subscribes to the inputs and to late labels, and answers until ctx is done.
-func (c *coreNATS) run(ctx, severed context.Context) error {
+func (c *coreNATS) run(ctx, connClosed context.Context) error {
 	c.Log.Info("the input has no stream: messages are answered at most once", "subject", c.Subject)
 	queue := bytequeue.New(c.InFlight, (*input).bytes)
 	c.queue.Store(queue)
@@ -79,16 +79,17 @@ func (c *coreNATS) run(ctx, severed context.Context) error {
 		return err
 	}
 	c.inputs.sub.Store(sub)
-	return c.serve(ctx, severed, sub, queue)
+	return c.serve(ctx, connClosed, sub, queue)
 }
 
 // serve answers messages until ctx is done, and then those that were received before, as far as the gate is open and
 // the drain timeout and the connection allow.
-func (c *coreNATS) serve(ctx, severed context.Context, sub *nats.Subscription, queue *bytequeue.Queue[*input]) error {
+func (c *coreNATS) serve(ctx, connClosed context.Context, sub *nats.Subscription,
+	queue *bytequeue.Queue[*input]) error {
 	work, stop := context.WithCancel(context.Background()) // ends when the drain takes too long
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(c.drainTimeout, stop) })()
-	defer context.AfterFunc(severed, stop)()
+	defer context.AfterFunc(connClosed, stop)()
 	lost := 0
 	for c.gate.wait(ctx, anyReason) {
 		in, ok := queue.Pop(ctx)

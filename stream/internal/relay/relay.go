@@ -150,7 +150,7 @@ func (r *Relay) Open(progress func() string) {
 }
 
 // ServeCore is Serve for an input without a stream.
-func (r *Relay) ServeCore(ctx, severed context.Context) error { return r.core.run(ctx, severed) }
+func (r *Relay) ServeCore(ctx, connClosed context.Context) error { return r.core.run(ctx, connClosed) }
 
 // IdentityKey keeps the key of the answers' identities stored.
 func (r *Relay) IdentityKey() natsx.Followed { return r.identities.followed() }

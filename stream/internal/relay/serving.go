@@ -30,8 +30,8 @@ type serving struct {
 }
 
 // Serve answers the messages of the input stream in order until ctx is done, and then those that were pulled before, as
-// far as the drain timeout allows. severed is done when the connection was closed: then nothing can be answered.
-func (r *Relay) Serve(ctx, severed context.Context) (err error) {
+// far as the drain timeout allows. connClosed is done when the connection was closed: then nothing can be answered.
+func (r *Relay) Serve(ctx, connClosed context.Context) (err error) {
 	s := &serving{Relay: r, inFlight: newInFlight(r.activity, r.utilization.maxMessages),
 		publisher: newPublisher(r.Conn, r.Models.Hub), endWait: r.utilization.wait()}
 	defer s.publisher.close()
@@ -44,7 +44,7 @@ func (r *Relay) Serve(ctx, severed context.Context) (err error) {
 	s.pulls = pulls
 	var isLate atomic.Bool
 	defer context.AfterFunc(pulls, func() { time.AfterFunc(r.drainTimeout, func() { isLate.Store(true); s.stop() }) })()
-	defer context.AfterFunc(severed, s.stop)()
+	defer context.AfterFunc(connClosed, s.stop)()
 	defer task.Every(s.work, r.AckWait/3, func(context.Context) { s.inFlight.keepAlive() }).Stop()
 
 	if r.Partitions > 0 {
