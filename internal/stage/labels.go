@@ -165,7 +165,7 @@ func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Posit
 		if unlabelled && !r.HasLabel {
 			e.Unlabelled = append(e.Unlabelled, r.Payload.x)
 		}
-		collect(e, t.join.Row(r))
+		collect(e, t.join.AddRow(r))
 	}
 	t.created = rowPosition(at, 0).Created
 	e.OldestWaiting, e.NewestLabel = t.oldest(), t.newest
@@ -195,7 +195,7 @@ func (t *lateLabels) addLabels(m *arrowio.Message, at spec.Position) *trainer.Ev
 				t.skipped++
 				continue
 			}
-			collect(e, t.join.Label(one))
+			collect(e, t.join.AddLabel(one))
 		}
 	}
 	e.OldestWaiting, e.NewestLabel = t.oldest(), t.newest

@@ -1,6 +1,6 @@
 // Package join joins rows by key with labels that arrive later, or earlier. It is a step machine over two streams:
-// [Join.Row] and [Join.Label] take events in the order in which they arrive and return their outcomes. It knows neither
-// clock nor transport.
+// [Join.AddRow] and [Join.AddLabel] take events in the order in which they arrive and return their outcomes. It knows
+// neither clock nor transport.
 //
 // Which label a row ends with is a function of the two streams, never of how they interleave:
 //
@@ -186,9 +186,9 @@ func (j *Join[P]) Oldest() (Position, bool) {
 	return j.waiting.position, true
 }
 
-// Row adds a row. Rows must arrive in the order of their positions; a repeated one is ignored. The result is valid
+// AddRow adds a row. Rows must arrive in the order of their positions; a repeated one is ignored. The result is valid
 // until the next event.
-func (j *Join[P]) Row(r Row[P]) []Out[P] {
+func (j *Join[P]) AddRow(r Row[P]) []Out[P] {
 	j.out = j.out[:0]
 	if r.Time.After(j.rowTime) {
 		j.rowTime = r.Time
@@ -198,13 +198,13 @@ func (j *Join[P]) Row(r Row[P]) []Out[P] {
 			j.out = append(j.out, Out[P]{Kind: Give, Position: r.Position, Time: r.Time, Text: r.Label, Payload: r.Payload})
 		}
 	} else {
-		j.row(r)
+		j.addRow(r)
 	}
 	j.evict()
 	return j.out
 }
 
-func (j *Join[P]) row(r Row[P]) {
+func (j *Join[P]) addRow(r Row[P]) {
 	e := j.open(r.Key)
 	var newer *row[P]
 	older := e.rows
@@ -256,20 +256,20 @@ func (j *Join[P]) row(r Row[P]) {
 	}
 }
 
-// Label adds a label. The result is valid until the next event.
-func (j *Join[P]) Label(l Label) []Out[P] {
+// AddLabel adds a label. The result is valid until the next event.
+func (j *Join[P]) AddLabel(l Label) []Out[P] {
 	j.out = j.out[:0]
 	if l.Time.After(j.labelTime) {
 		j.labelTime = l.Time
 	}
 	if l.Key != "" {
-		j.label(l)
+		j.addLabel(l)
 	}
 	j.evict()
 	return j.out
 }
 
-func (j *Join[P]) label(l Label) {
+func (j *Join[P]) addLabel(l Label) {
 	e := j.open(l.Key)
 	var newer *label[P]
 	older := e.labels
@@ -312,7 +312,7 @@ func (j *Join[P]) applyLabel(r *row[P], l *label[P]) {
 		}
 		j.count(l, &j.counts.Duplicate)
 	default:
-		j.size(r, textBytes(l.text)-textBytes(r.text))
+		j.resize(r, textBytes(l.text)-textBytes(r.text))
 		r.text, r.by = l.text, l.position
 		j.out = append(j.out, Out[P]{Kind: Correct, Position: r.position, Time: r.time, Text: r.text, By: r.by})
 		j.count(l, &j.counts.Corrected)
@@ -336,7 +336,7 @@ func (j *Join[P]) give(r *row[P], text string, by Position) {
 	j.out = append(j.out, Out[P]{Kind: Give, Position: r.position, Time: r.time, Text: text, By: by, Payload: r.payload})
 	j.release(r, rowGiven)
 	r.text, r.by = text, by
-	j.size(r, textBytes(text))
+	j.resize(r, textBytes(text))
 }
 
 // release ends the waiting of a row and frees its memory.
@@ -344,14 +344,14 @@ func (j *Join[P]) release(r *row[P], s state) {
 	var none P
 	j.pending -= r.size
 	j.rowsWaiting--
-	j.size(r, j.rowBytes-r.size)
+	j.resize(r, j.rowBytes-r.size)
 	r.payload, r.state = none, s
 	for j.waiting != nil && j.waiting.state != rowWaiting {
 		j.waiting = valueOf[row[P]](j.waiting.at.Next())
 	}
 }
 
-func (j *Join[P]) size(r *row[P], change int64) {
+func (j *Join[P]) resize(r *row[P], change int64) {
 	r.size += change
 	j.bytes += change
 }

@@ -27,22 +27,22 @@ func TestMemoryBound(t *testing.T) {
 		share float64 // of the books that the heap must reach at least: they are no fiction
 	}{
 		{"rows", 100_000, func(j *Join[[]float64], i int) {
-			j.Row(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
+			j.AddRow(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
 				Payload: make([]float64, 48), Size: 48 * 8})
 		}, 0.7},
 		{"labels", 100_000, func(j *Join[[]float64], i int) {
-			j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i),
+			j.AddLabel(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i),
 				Text: fmt.Sprint(i)})
 		}, 0.6},
 		{"both", 100_000, func(j *Join[[]float64], i int) {
-			j.Row(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
+			j.AddRow(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
 				Payload: make([]float64, 4), Size: 32})
-			j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i), Text: "x"})
+			j.AddLabel(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i), Text: "x"})
 		}, 0.6},
 		{"given", 100_000, func(j *Join[[]float64], i int) {
-			j.Row(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
+			j.AddRow(Row[[]float64]{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),
 				Payload: make([]float64, 48), Size: 48 * 8})
-			j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i), Text: "x"})
+			j.AddLabel(Label{Position: Position{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i), Text: "x"})
 		}, 0.6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,10 +85,10 @@ func TestOneKey(t *testing.T) {
 	j := New[int](Limits{Wait: time.Minute, Bytes: 64 << 20})
 	begin := time.Now()
 	for i := range 50_000 { // labels far ahead of the rows
-		j.Label(Label{Position: Position{Seq: uint64(i + 1)}, Time: time.Unix(int64(i)*3600, 0), Key: "a", Text: "x"})
+		j.AddLabel(Label{Position: Position{Seq: uint64(i + 1)}, Time: time.Unix(int64(i)*3600, 0), Key: "a", Text: "x"})
 	}
 	for i := range 50_000 {
-		j.Row(Row[int]{Position: Position{Seq: uint64(i + 1)}, Time: time.Unix(int64(i)*100, 0), Key: "a"})
+		j.AddRow(Row[int]{Position: Position{Seq: uint64(i + 1)}, Time: time.Unix(int64(i)*100, 0), Key: "a"})
 	}
 	if d := time.Since(begin); d > time.Minute {
 		t.Errorf("100,000 events of one key took %v", d)

@@ -53,9 +53,9 @@ func run(t *testing.T, l Limits, events []event) (window, *Join[int]) {
 	j, w := New[int](l), window{}
 	for _, e := range events {
 		if e.row != nil {
-			w.take(t, j.Row(*e.row))
+			w.take(t, j.AddRow(*e.row))
 		} else {
-			w.take(t, j.Label(*e.label))
+			w.take(t, j.AddLabel(*e.label))
 		}
 		if j.Bytes() > l.Bytes {
 			t.Fatalf("%d bytes are held, and %d are allowed", j.Bytes(), l.Bytes)
@@ -263,7 +263,7 @@ func defined(rows []Row[int], labels []Label, wait time.Duration) window {
 func TestLabelsOutOfOrder(t *testing.T) {
 	j := New[int](Limits{Wait: time.Hour, Bytes: 1 << 20})
 	for seq := range uint64(2) {
-		j.Row(Row[int]{Position: Position{Seq: seq}, Key: []string{"k", "other"}[seq], Size: 500})
+		j.AddRow(Row[int]{Position: Position{Seq: seq}, Key: []string{"k", "other"}[seq], Size: 500})
 	}
 	if rows, bytes := j.Waiting(); rows != 2 || bytes < 1000 || bytes > 2000 {
 		t.Errorf("%d rows wait with %d bytes", rows, bytes)
@@ -273,7 +273,7 @@ func TestLabelsOutOfOrder(t *testing.T) {
 		text string
 		want int // outcomes
 	}{{5, "a", 1}, {3, "a", 0}, {4, "b", 0}, {6, "a", 0}, {5, "c", 0}, {7, "b", 1}} {
-		if out := j.Label(Label{Position: Position{Seq: c.seq}, Key: "k", Text: c.text}); len(out) != c.want {
+		if out := j.AddLabel(Label{Position: Position{Seq: c.seq}, Key: "k", Text: c.text}); len(out) != c.want {
 			t.Errorf("label %d, %q: %+v", c.seq, c.text, out)
 		}
 	}

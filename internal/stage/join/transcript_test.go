@@ -25,10 +25,10 @@ func step(j **Join[string], e *transcript.Event) string {
 		*j = New[string](Limits{Wait: e.Duration("wait"), Bytes: int64(e.Int("bytes"))})
 	case "row":
 		label := e.Text("label")
-		out = (*j).Row(Row[string]{Position: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Label: label,
+		out = (*j).AddRow(Row[string]{Position: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Label: label,
 			HasLabel: label != "", Payload: "row " + e.Text("seq"), Size: e.Int("size")})
 	case "label":
-		out = (*j).Label(Label{Position: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Text: e.Text("text")})
+		out = (*j).AddLabel(Label{Position: placeOf(e), Time: e.Time("at"), Key: e.Text("key"), Text: e.Text("text")})
 	case "reached":
 		(*j).Reached(e.Time("at"))
 	case "counts":

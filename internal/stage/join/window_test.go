@@ -83,14 +83,14 @@ func TestSameModels(t *testing.T) {
 			label := func(until float64) {
 				for ; next < len(order) && at(order[next]) <= until; next++ {
 					s := order[next]
-					take(j.Label(join.Label{Position: join.Position{Created: 2, Seq: uint64(next + 1)},
+					take(j.AddLabel(join.Label{Position: join.Position{Created: 2, Seq: uint64(next + 1)},
 						Key:  fmt.Sprint(s.row),
 						Time: time.Unix(int64(max(0, at(s))/perMessage), 0), Text: s.text}))
 				}
 			}
 			for i := range x {
 				label(float64(i) - 0.5)
-				take(j.Row(join.Row[[]float64]{Position: join.Position{Created: 1, Seq: uint64(1 + i/perMessage),
+				take(j.AddRow(join.Row[[]float64]{Position: join.Position{Created: 1, Seq: uint64(1 + i/perMessage),
 					Row: i % perMessage},
 					Time: time.Unix(int64(i/perMessage), 0), Key: fmt.Sprint(i), Payload: x[i], Size: 9 * m}))
 			}
