@@ -61,7 +61,7 @@ func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: s.config, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		samples: make(chan func(*window.Window)), idle: make(chan struct{}), standby: s.config.Standby}
 	l.trainer = trainer.New(s.config, trainer.Host{Live: s.Live, Promote: s.promote, Features: s.Features,
-		Fitted: l.countFit, Report: l.report, Times: l.times, Pause: func() { _ = l.pace.Err() }})
+		CountFit: l.countFit, Report: l.report, Times: l.times, Pause: func() { _ = l.pace.Err() }})
 	if s.Contract() == nil {
 		l.counting = &counting{}
 		l.copies, _ = arrowio.NewEncoder(arrowio.Output{}) // which is valid

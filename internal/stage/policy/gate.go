@@ -81,7 +81,7 @@ type HeldOut struct {
 // Evidence is that of the newest rows or of the held-out ones, whichever is more.
 func (c *Comparison) Evidence() float64 { return max(c.Test.Value(), c.HeldOut.Evidence) }
 
-// Compare begins a comparison at a door.
+// NewComparison begins a comparison at a door.
 func NewComparison(g spec.Gate, door string) Comparison {
 	margin := DoorNamed(door).margin(g.Margin)
 	return Comparison{Test: evidence.SequentialTest{Margin: margin},

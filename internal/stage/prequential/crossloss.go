@@ -45,8 +45,8 @@ func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row
 	var found neighbors
 	var classes numbering
 	classes.set(rows)
-	own := &classified{rows: rows, influence: make([]float64, n)}
-	cross := &classified{rows: rows, influence: make([]float64, n)}
+	own := &knnAccuracy{rows: rows, influence: make([]float64, n)}
+	cross := &knnAccuracy{rows: rows, influence: make([]float64, n)}
 	references := [2]*outputs{{y: after, numbering: &classes}, {y: before, numbering: &classes}}
 	for _, k := range references {
 		k.setSums(d)
@@ -56,7 +56,7 @@ func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row
 			return Loss{}, err
 		}
 		near, count := neighbourhood(rows, i)
-		for at, by := range []*classified{own, cross} {
+		for at, by := range []*knnAccuracy{own, cross} {
 			nearest, err := found.outside(ctx, references[at], near, after[i*d:(i+count)*d], comparedNeighbors)
 			if err != nil {
 				return Loss{}, err
@@ -65,8 +65,8 @@ func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row
 		}
 		i += count
 	}
-	own.centre()
-	cross.centre()
+	own.setInfluence()
+	cross.setInfluence()
 	if own.count == 0 {
 		return Loss{Error: math.Inf(1)}, nil
 	}
@@ -109,8 +109,8 @@ func sameNeighbourhood(a, b *window.Row) bool {
 	return from == otherFrom && to == otherTo
 }
 
-// classified counts how right the nearest rows in the outputs of one model are.
-type classified struct {
+// knnAccuracy counts how right the nearest rows in the outputs of one model are.
+type knnAccuracy struct {
 	rows      []*window.Row
 	count     int     // rows that were classified
 	right     float64 // sum over them of the share of the nearest that have their label
@@ -120,7 +120,7 @@ type classified struct {
 }
 
 // add counts rows from i on, by their nearest others.
-func (c *classified) add(i, count int, nearest []int) {
+func (c *knnAccuracy) add(i, count int, nearest []int) {
 	k := len(nearest) / count
 	if k == 0 {
 		return
@@ -134,9 +134,9 @@ func (c *classified) add(i, count int, nearest []int) {
 	}
 }
 
-// centre sets the influence of each row on the sum, from its mean: as a row that is classified and as one of the
+// setInfluence sets the influence of each row on the sum, from its mean: as a row that is classified and as one of the
 // nearest.
-func (c *classified) centre() {
+func (c *knnAccuracy) setInfluence() {
 	mean := c.right / float64(max(c.count, 1))
 	for j, pair := range c.nearest {
 		v := -mean

@@ -40,8 +40,8 @@ type Scores struct {
 	Shares []float64
 	// Means are, by row, how right the nearest class mean in the same outputs is, among the classes that the model was
 	// fitted on; NaN for other rows, and for a class with few references.
-	Means []float64
-	Class []string // predicted by row, "" without labels
+	NearestMean []float64
+	Class       []string // predicted by row, "" without labels
 }
 
 func newScores(n int) Scores {
@@ -75,7 +75,7 @@ func (v *Model) Score(ctx context.Context, refs *References, rows []window.Row, 
 	m := v.M()
 	for i := range rows {
 		if one, err := v.scoreAll(ctx, refs, rows[i:i+1], x[i*m:(i+1)*m], labelled); err == nil {
-			out.Right[i], out.Shares[i], out.Means[i] = one.Right[0], one.Shares[0], one.Means[0]
+			out.Right[i], out.Shares[i], out.NearestMean[i] = one.Right[0], one.Shares[0], one.NearestMean[0]
 			out.Class[i] = one.Class[0]
 		}
 	}
@@ -107,7 +107,7 @@ func (v *Model) scoreAll(ctx context.Context, refs *References, rows []window.Ro
 		if err := k.nearest(ctx, near, part, y[i*d:(i+n)*d], out.Class[i:i+n], out.Shares[i:i+n]); err != nil {
 			return Scores{}, err
 		}
-		k.nearestMeans(near, part, y[i*d:(i+n)*d], out.Means[i:i+n], v.classes)
+		k.nearestMeans(near, part, y[i*d:(i+n)*d], out.NearestMean[i:i+n], v.classes)
 		i += n
 	}
 	for i := range rows {
@@ -136,7 +136,7 @@ func (v *Model) classify(ctx context.Context, x []float64, rows []window.Row) (S
 			out.Right[i] = 1
 		}
 	}
-	out.Means, out.Shares = out.Right, out.Right
+	out.NearestMean, out.Shares = out.Right, out.Right
 	return out, nil
 }
 
@@ -162,7 +162,7 @@ func (v *Model) keptVariance(ctx context.Context, x []float64, n int) (Scores, e
 			return Scores{}, errOverflow
 		}
 	}
-	out.Means, out.Shares = out.Right, out.Right
+	out.NearestMean, out.Shares = out.Right, out.Right
 	return out, nil
 }
 

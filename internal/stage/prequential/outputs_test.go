@@ -35,7 +35,7 @@ func TestOutputsFollowTheReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := New(m)
-	if out := v.Score(t.Context(), refs, nil, nil, true); len(out.Right) != 0 || len(out.Means) != 0 {
+	if out := v.Score(t.Context(), refs, nil, nil, true); len(out.Right) != 0 || len(out.NearestMean) != 0 {
 		t.Errorf("%d scores of no rows", len(out.Right))
 	}
 	if k := v.outputs(t.Context(), refs); len(k.rows) != 100 || len(k.y) != 100 || len(k.labels) != 2 || k.count[0] != 50 {
@@ -44,14 +44,14 @@ func TestOutputsFollowTheReferences(t *testing.T) {
 	asked := []window.Row{*row(200), *row(201)}
 	x := append(append([]float64{}, asked[0].X...), asked[1].X...)
 	if out := v.Score(t.Context(), refs, asked, x,
-		true); out.Right[0]+out.Right[1] != 2 || out.Means[0]+out.Means[1] != 2 {
+		true); out.Right[0]+out.Right[1] != 2 || out.NearestMean[0]+out.NearestMean[1] != 2 {
 		t.Errorf("%+v on rows in the midst of their classes", out)
 	}
 	far := *row(202) // as one of several rows: the others have their own scores
 	far.X = []float64{1e300, 1e300, 1e300}
 	mixed := []window.Row{asked[0], far, asked[1]}
 	out := v.Score(t.Context(), refs, mixed, slices.Concat(asked[0].X, far.X, asked[1].X), true)
-	if !slices.Equal(out.Right, []float64{1, 0, 1}) || out.Means[0]+out.Means[2] != 2 || out.Class[2] != "b" {
+	if !slices.Equal(out.Right, []float64{1, 0, 1}) || out.NearestMean[0]+out.NearestMean[2] != 2 || out.Class[2] != "b" {
 		t.Errorf("%+v of two rows and one that cannot be projected", out)
 	}
 	if near := (&outputs{}).near(&asked[0]); near != (span{}) {
@@ -149,8 +149,8 @@ func TestReferencesAreBounded(t *testing.T) {
 			t.Fatalf("%d references after row %d", n, seq)
 		}
 	}
-	if rows := refs.All(); len(rows) != 500 || refs.Level() != 400 || rows[55].Seq != 550 || rows[56].Seq != 556 {
-		t.Errorf("%d references, at most %d of a class, the 56th and 57th are rows %d and %d", len(rows), refs.Level(),
+	if rows := refs.All(); len(rows) != 500 || refs.MaxPerClass() != 400 || rows[55].Seq != 550 || rows[56].Seq != 556 {
+		t.Errorf("%d references, at most %d of a class, the 56th and 57th are rows %d and %d", len(rows), refs.MaxPerClass(),
 			rows[55].Seq, rows[56].Seq)
 	}
 }

@@ -12,17 +12,17 @@ const maxReferences = 500
 // minPerClass is the number of references that a class has if the window has so many rows of it.
 const minPerClass = 10
 
-// References are the newest held-out rows, at most Level of each class. No model was fitted on them, so they are fair
-// to all models. A class with few held-out rows, such as one of a single run of labels, has substitutes: its oldest
-// rows that fits do see. All are ordered by position.
+// References are the newest held-out rows, at most MaxPerClass of each class. No model was fitted on them, so they are
+// fair to all models. A class with few held-out rows, such as one of a single run of labels, has substitutes: its
+// oldest rows that fits do see. All are ordered by position.
 type References struct {
 	rows        []*window.Row
 	substitutes []*window.Row
-	all         []*window.Row // both, as of merged
+	all         []*window.Row // both
 	classes     numbering     // of all
-	merged      int
+	merged      int           // the value of changes when all was merged
 	count       map[string]int
-	level       int // maximum rows per class; it only falls, until a cut
+	maxPerClass int // it only falls, until a cut
 	changes     int // of rows
 
 	// Scratch memory of features, and of the outputs of new references and of rows that are scored:
@@ -30,22 +30,22 @@ type References struct {
 	referenceOutputs, rowOutputs projector
 }
 
-// NewReferences returns an empty set. A level above 0 is that of an earlier set.
-func NewReferences(level int) *References {
-	if level <= 0 {
-		level = maxReferences
+// NewReferences returns an empty set. A maxPerClass above 0 is that of an earlier set.
+func NewReferences(maxPerClass int) *References {
+	if maxPerClass <= 0 {
+		maxPerClass = maxReferences
 	}
-	return &References{count: map[string]int{}, level: level}
+	return &References{count: map[string]int{}, maxPerClass: maxPerClass}
 }
 
-// Level is the maximum number of rows per class.
-func (r *References) Level() int { return r.level }
+// MaxPerClass is the maximum number of rows per class.
+func (r *References) MaxPerClass() int { return r.maxPerClass }
 
 // Len is the number of rows.
 func (r *References) Len() int { return len(r.rows) + len(r.substitutes) }
 
-// AreFew reports whether fewer than eight held-out rows of a class, on average, and than a hundred in all make it
-// possible that of two models one is better with these references, and the other with more.
+// AreFew reports whether there are fewer than eight held-out rows per class, and fewer than a hundred in all. Of two
+// models one may then be better with these references, and the other with more.
 func (r *References) AreFew() bool { return len(r.rows) < min(8*len(r.count), 100) }
 
 // All returns the rows in the order of their positions.
@@ -70,7 +70,7 @@ func (r *References) CanJudge(row *window.Row) bool {
 	})
 }
 
-// Add adds a row unless it is in the set, and removes the oldest rows of classes that exceed the level.
+// Add adds a row unless it is in the set, and removes the oldest rows of classes that exceed the maximum.
 func (r *References) Add(row *window.Row) {
 	at, found := slices.BinarySearchFunc(r.rows, row, byPosition)
 	if found {
@@ -80,22 +80,22 @@ func (r *References) Add(row *window.Row) {
 	r.changes++
 	r.count[row.Label]++
 	if len(r.rows) > maxReferences {
-		for sum := maxReferences + 1; sum > maxReferences && r.level > 1; {
+		for sum := maxReferences + 1; sum > maxReferences && r.maxPerClass > 1; {
 			sum = 0
 			for _, n := range r.count {
-				sum += min(n, r.level)
+				sum += min(n, r.maxPerClass)
 			}
 			if sum > maxReferences {
-				r.level--
+				r.maxPerClass--
 			}
 		}
 	}
 	over := 0
 	for _, n := range r.count {
-		over += max(n-r.level, 0)
+		over += max(n-r.maxPerClass, 0)
 	}
 	r.removeIf(func(x *window.Row) bool {
-		if over == 0 || r.count[x.Label] <= r.level {
+		if over == 0 || r.count[x.Label] <= r.maxPerClass {
 			return false
 		}
 		over--
@@ -123,7 +123,7 @@ func (r *References) Sync(w *window.Window) {
 	r.removeIf(func(x *window.Row) bool { return !x.IsIncluded() })
 	var next []*window.Row
 	w.EachClass(func(label string, rows []*window.Row) {
-		missing := min(minPerClass, r.level) - r.count[label]
+		missing := min(minPerClass, r.maxPerClass) - r.count[label]
 		for i := 0; i < len(rows) && missing > 0; i++ {
 			if x := rows[i]; x.IsIncluded() && !x.IsHeldOut() {
 				next = append(next, x)
@@ -138,8 +138,8 @@ func (r *References) Sync(w *window.Window) {
 	}
 }
 
-// Cut removes rows that a cut of the window has removed, and resets the level.
+// Cut removes rows that a cut of the window has removed, and resets the maximum per class.
 func (r *References) Cut(w *window.Window) {
-	r.level = maxReferences
+	r.maxPerClass = maxReferences
 	r.Sync(w)
 }

@@ -26,7 +26,7 @@ type checkpoint struct {
 	NewestLabel     window.Position        `json:"labels"` // that was read separately
 	Start           window.Position        `json:"start"`  // of the window, with Quota: see window.Window.Bounds
 	Quota           int                    `json:"level"`
-	References      int                    `json:"references"` // maximum per class
+	MaxReferences   int                    `json:"references"` // maximum per class
 	Policy          policy.Schedule        `json:"policy"`
 	Drift           evidence.DriftDetector `json:"changes"` // of format 1: "drift", of values without classes
 	LiveAgreement   policy.Agreement       `json:"live"`
@@ -80,7 +80,7 @@ func (t *Trainer) state() []byte {
 	w := t.data.window
 	start, quota := w.Bounds()
 	s := checkpoint{Format: checkpointFormat, NewestLabel: t.data.newestLabel, Start: start, Quota: quota,
-		References: t.data.references.Level(), Policy: t.schedule, Drift: t.drift, Labels: t.labels,
+		MaxReferences: t.data.references.MaxPerClass(), Policy: t.schedule, Drift: t.drift, Labels: t.labels,
 		Suspicion: t.suspicion, Judged: t.judged, Rules: t.rules,
 		Choice: t.plan.choice, ChoiceClasses: t.plan.choiceClasses, Landmarks: t.fitter.landmarks.renewal, Alarms: t.alarms}
 	s.RowTime, s.LabelTime = t.host.Times()
@@ -161,7 +161,7 @@ func (t *Trainer) resumeFrom(r *spec.Live) {
 	}
 	t.setLive(r)
 	t.keepMethod(r.Model.Dim(), t.resume.Choice, t.resume.ChoiceClasses)
-	t.fitter.resume(r.Model, t.resume.Landmarks)
+	t.fitter.resumeLandmarks(r.Model, t.resume.Landmarks)
 }
 
 // restore ends the refill of the window after a restart: the trainer is as it was at the checkpoint.
@@ -171,7 +171,7 @@ func (t *Trainer) restore(ctx context.Context) {
 	// A model that goes live here has a checkpoint without the rows that are learned next.
 	defer func(next window.Position) { t.data.newestLabel = next }(t.data.newestLabel)
 	t.data.newestLabel = s.NewestLabel
-	t.data.references = prequential.NewReferences(s.References)
+	t.data.references = prequential.NewReferences(s.MaxReferences)
 	t.data.sift()
 	t.data.referAll()
 	t.data.references.Sync(t.data.window)

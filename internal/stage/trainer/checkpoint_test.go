@@ -92,7 +92,7 @@ func TestRestoredComparisons(t *testing.T) {
 // TestForgottenModels: a checkpoint whose model is not the live one restores the state of its rows alone.
 func TestForgottenModels(t *testing.T) {
 	at := window.Position{Seq: 7}
-	rows := checkpoint{Format: 2, Last: at, Oldest: at, Quota: 3, References: 4, Alarms: 5, ChoiceClasses: 6,
+	rows := checkpoint{Format: 2, Last: at, Oldest: at, Quota: 3, MaxReferences: 4, Alarms: 5, ChoiceClasses: 6,
 		Policy: policy.Schedule{Learned: 7}, Labels: evidence.LabelSequence{Count: 8}}
 	s := rows
 	s.Rules, s.Candidates, s.Probe = policy.Rules{Live: 1}, []candidateState{{Size: 1}}, &probeState{}

@@ -64,9 +64,9 @@ func (d *dataset) referAll() {
 	d.window.All(func(r *window.Row) bool { d.refer(r); return true })
 }
 
-// scored returns the rows that models are scored on: those whose labels enter fits and have a reference, and that are
+// scorable returns the rows that models are scored on: those whose labels enter fits and have a reference, and that are
 // not from before a change that older rows have left the window for.
-func (d *dataset) scored(rows []window.Row) []window.Row {
+func (d *dataset) scorable(rows []window.Row) []window.Row {
 	if !d.labelled {
 		return rows
 	}
@@ -94,8 +94,8 @@ func (d *dataset) isBackwards(rows []window.Row) bool {
 	return arrived[len(arrived)/2].Compare(d.window.Back(d.window.Len()/2)) < 0
 }
 
-// added updates references after rows were added to the window.
-func (d *dataset) added() {
+// syncReferences updates the references after rows were added to the window.
+func (d *dataset) syncReferences() {
 	d.references.Sync(d.window)
 	if d.window.NeedsSift() {
 		d.sift()
@@ -176,9 +176,9 @@ func (d *dataset) refill(e *Event, resuming bool) []window.Row {
 	return rest
 }
 
-// reached notes up to which label an event is learned when some of its rows are left: a checkpoint may be taken among
-// the rows of a message of labels, which are in any order. Other rows are learned in their order, and it says which.
-func (d *dataset) reached(e *Event, left int) {
+// setNewestLabel records the newest label that was read when all but the left rows of an event are learned. The rows of
+// a message of labels are in any order, and a checkpoint may be taken among them: it then has the last one's label.
+func (d *dataset) setNewestLabel(e *Event, left int) {
 	if e.LabelledBy == nil && len(e.Fixes) == 0 {
 		return
 	}
@@ -187,9 +187,9 @@ func (d *dataset) reached(e *Event, left int) {
 	}
 }
 
-// isNew reports whether fixes of an event are due to labels that were read after the checkpoint of a restart. One that
-// was taken among the rows of a message of labels has its fixes.
-func (d *dataset) isNew(e *Event) bool {
+// hasNewFixes reports whether fixes of an event are due to labels that were read after the checkpoint of a restart. A
+// checkpoint that was taken among the rows of a message of labels has the fixes of that message.
+func (d *dataset) hasNewFixes(e *Event) bool {
 	isPartlyLearned := e.OfLabels && e.NewestLabel.Created == d.resumedTo.Created && e.NewestLabel.Seq == d.resumedTo.Seq
 	return d.window != nil && d.resumedRow.Seq > 0 && !isPartlyLearned && e.NewestLabel.Compare(d.resumedTo) > 0 &&
 		slices.ContainsFunc(e.Fixes, func(f Fix) bool { return d.window.At(f.At) != nil })
@@ -239,8 +239,8 @@ func (d *dataset) readFrom() window.Position {
 	return oldest
 }
 
-// newest copies the newest rows that enter fits, oldest first, with their labels.
-func (d *dataset) newest(n int) (x []float64, labels []string) {
+// newestRows copies the newest rows that enter fits, oldest first, with their labels.
+func (d *dataset) newestRows(n int) (x []float64, labels []string) {
 	w := d.window
 	if w.Len() == 0 {
 		return nil, nil

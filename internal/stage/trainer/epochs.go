@@ -13,11 +13,11 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// answer says whether a reader may keep the outputs of two models in one index.
-type answer int
+// comparability says whether a reader may keep the outputs of two models in one index.
+type comparability int
 
 const (
-	undecided answer = iota
+	undecided comparability = iota
 	comparable
 	different
 )
@@ -34,8 +34,8 @@ const (
 	maxCompared = 4000 // rows of the last comparison
 )
 
-// answerOf returns the answer of a loss.
-func answerOf(l prequential.Loss) answer {
+// comparabilityOf returns what a loss says.
+func comparabilityOf(l prequential.Loss) comparability {
 	switch e := compareErrors * l.Error; {
 	case l.Mean+e <= maxCrossLoss:
 		return comparable
@@ -70,7 +70,7 @@ func (f fittedRows) isFair(r *window.Row) bool {
 // newest rows before a position that are fair to it, as many as the answer needs: rows that it was fitted on flatter
 // it. The zero position is the end of the window.
 func compareModels(ctx context.Context, w *window.Window, first, next *model.Model, fitted fittedRows,
-	until window.Position) (answer, prequential.Loss, error) {
+	until window.Position) (comparability, prequential.Loss, error) {
 	loss := prequential.Loss{Mean: 1}
 	if first.Dim() != next.Dim() {
 		return different, loss, nil
@@ -81,7 +81,7 @@ func compareModels(ctx context.Context, w *window.Window, first, next *model.Mod
 		if loss, err = prequential.CrossLoss(ctx, first, next, rows); err != nil {
 			return undecided, loss, err
 		}
-		if a := answerOf(loss); a != undecided || all || n >= maxCompared {
+		if a := comparabilityOf(loss); a != undecided || all || n >= maxCompared {
 			return a, loss, nil
 		}
 	}
@@ -133,7 +133,7 @@ func align(ctx context.Context, t *Trainer, m *model.Model, s *window.Suffix, li
 	if live.IsProvisional() {
 		return beginEpoch(m, next), nil
 	}
-	x, labels := t.data.newest(alignedRows)
+	x, labels := t.data.newestRows(alignedRows)
 	anchors := model.DenseRows(x, len(labels), m.M())
 	aligned, a, err := model.Align(ctx, m, live.Model, anchors, string(t.config.Training.Align))
 	if err != nil {

@@ -49,10 +49,10 @@ func TestFairRows(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		mean, err float64
-		want      answer
+		want      comparability
 	}{{0.004, 0.01, comparable}, {0.006, 0.01, undecided}, {0.017, 0.002, comparable}, {0.019, 0.002, undecided},
 		{0.019, 0.01, undecided}, {0.021, 0.01, different}, {0.021, 0.011, undecided}, {0.3, 0.1, different}} {
-		if got := answerOf(prequential.Loss{Mean: c.mean, Error: c.err}); got != c.want {
+		if got := comparabilityOf(prequential.Loss{Mean: c.mean, Error: c.err}); got != c.want {
 			t.Errorf("%g +- %g: answer %d, want %d", c.mean, c.err, got, c.want)
 		}
 	}
@@ -92,12 +92,12 @@ func TestModelsOfOtherDimensions(t *testing.T) {
 	}
 	for _, c := range []struct {
 		mean, err float64
-		want      answer
+		want      comparability
 	}{
 		{0.0049, 0.01, comparable}, {0.0051, 0.01, undecided}, {0.02, 0, comparable}, {0.0201, 0.01, different},
 		{0.0201, 0.0101, undecided}, {0.05, 0.0299, different}, {0.05, 0.0301, undecided}, {-1, 0.1, comparable},
 	} {
-		if got := answerOf(prequential.Loss{Mean: c.mean, Error: c.err}); got != c.want {
+		if got := comparabilityOf(prequential.Loss{Mean: c.mean, Error: c.err}); got != c.want {
 			t.Errorf("a loss of %g +- %g: answer %d, want %d", c.mean, c.err, got, c.want)
 		}
 	}

@@ -58,7 +58,7 @@ type Host struct {
 	Live     func() *spec.Live               // the model that is live
 	Promote  func(*spec.Live)                // makes a model live
 	Features func() []string                 // names of the features, in order
-	Fitted   func()                          // counts a fit
+	CountFit func()                          // counts a fit
 	Report   func(spec.Outcome)              // reports the outcome of a fit
 	Times    func() (rows, labels EventTime) // the event time that a checkpoint saves
 	Pause    func()                          // called during long work that does not check its context

@@ -49,7 +49,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	}
 	if t.schedule.CheckpointDue() {
 		t.reportRejected()
-		t.fitter.redraw()
+		t.fitter.redrawLandmarks()
 		t.fitAll(ctx, nil)
 		t.saveCheckpoint(ctx)
 		return
@@ -58,7 +58,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	save := !t.schedule.Nested && slices.Contains(due, 0)
 	if save { // a suffix costs less, and with all candidates fitted a restart can begin here
 		due = sizes
-		t.fitter.redraw()
+		t.fitter.redrawLandmarks()
 		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return !slices.Contains(sizes, c.size) })
 	}
 	if len(due) == len(sizes) {
@@ -129,7 +129,7 @@ func (t *Trainer) chooseMethod(ctx context.Context) {
 	rows := t.data.window.Len()
 	t.schedule.RecordChoice(rows)
 	t.data.sift()
-	if err := t.fitter.draw(ctx); err != nil {
+	if err := t.fitter.drawLandmarks(ctx); err != nil {
 		t.reportFailure(ctx, err, rows)
 		return
 	}
@@ -137,7 +137,7 @@ func (t *Trainer) chooseMethod(ctx context.Context) {
 	c, like := t.config.Fit, t.plan.settingsFor(s, t.data.window.Features())
 	c.Dim, c.MaxDim, c.Outputs, c.Pad = like.Dim, like.MaxDim, like.Outputs, like.Pad
 	m, err := t.fitter.fitRows(ctx, s, c)
-	t.host.Fitted()
+	t.host.CountFit()
 	if err != nil {
 		t.reportFailure(ctx, fmt.Errorf("choosing the method from %d rows: %w", s.Rows, err), rows)
 		return
@@ -216,7 +216,7 @@ func (t *Trainer) renewLandmarks(ctx context.Context) {
 		return
 	}
 	t.log.Info("candidates are fitted on new landmarks", "cause", why)
-	t.fitter.renew()
+	t.fitter.replaceLandmarks()
 	t.candidates, t.schedule.Fitted = nil, nil
 	if t.probe != nil {
 		t.probe.cut(t.data.window.Len())

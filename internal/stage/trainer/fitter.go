@@ -17,7 +17,7 @@ type fitter struct {
 	data      *dataset
 	log       *slog.Logger
 	features  func() []string
-	fitted    func() // counts a fit
+	countFit  func() // counts a fit
 	landmarks landmarks
 }
 
@@ -30,7 +30,7 @@ func (f *fitter) fit(ctx context.Context, size int) (s *window.Suffix, m *model.
 	}()
 	n := cmp.Or(size, f.data.window.Len())
 	f.data.sift()
-	if err := f.draw(ctx); err != nil {
+	if err := f.drawLandmarks(ctx); err != nil {
 		return nil, nil, err
 	}
 	if f.plan.byMoments() {
@@ -43,7 +43,7 @@ func (f *fitter) fit(ctx context.Context, size int) (s *window.Suffix, m *model.
 		s = f.data.window.NewestRows(n)
 		m, err = f.fitRows(ctx, s, f.plan.settingsFor(s, f.data.window.Features()))
 	}
-	f.fitted()
+	f.countFit()
 	if err != nil {
 		return nil, nil, fmt.Errorf("fitting on %d rows: %w", s.Rows, err)
 	}

@@ -43,22 +43,22 @@ func (f *fitter) keepLandmarks(ctx context.Context, m *model.Model) {
 	l, err := fit.LandmarksOf(ctx, m, f.plan.config.Fit)
 	if err != nil {
 		f.log.Info("candidates are fitted on new landmarks", "cause", err)
-		f.renew()
+		f.replaceLandmarks()
 		return
 	}
 	f.landmarks = landmarks{Landmarks: l}
-	f.mapRows()
+	f.mapWindow()
 }
 
-// mapRows makes the window sum rows as the landmarks map them.
-func (f *fitter) mapRows() {
+// mapWindow makes the window sum rows as the landmarks map them.
+func (f *fitter) mapWindow() {
 	if l := f.landmarks.Landmarks; l != nil && f.data.window != nil {
 		f.data.window.SetMapping(window.Mapping{Dim: l.Dim(), Map: l.Map})
 	}
 }
 
-// draw draws landmarks from the window if there are none.
-func (f *fitter) draw(ctx context.Context) error {
+// drawLandmarks draws landmarks from the window if there are none.
+func (f *fitter) drawLandmarks(ctx context.Context) error {
 	if !f.plan.hasLandmarks() || f.landmarks.Landmarks != nil {
 		return nil
 	}
@@ -70,24 +70,24 @@ func (f *fitter) draw(ctx context.Context) error {
 	f.log.Info("landmarks were drawn", "landmarks", l.Len(), "rank", l.Dim(), "requested", f.plan.config.Fit.Landmarks,
 		"rows", s.Rows)
 	f.landmarks.Landmarks = l
-	f.mapRows()
+	f.mapWindow()
 	return nil
 }
 
-// resume is keepLandmarks after a restart.
-func (f *fitter) resume(m *model.Model, r renewal) {
+// resumeLandmarks is keepLandmarks after a restart.
+func (f *fitter) resumeLandmarks(m *model.Model, r renewal) {
 	f.keepLandmarks(context.Background(), m)
 	if f.plan.hasLandmarks() && r.New {
-		f.renew()
+		f.replaceLandmarks()
 	}
 	f.landmarks.Alarmed = f.landmarks.Alarmed || r.Alarmed
 }
 
-// renew makes the next fit draw new landmarks.
-func (f *fitter) renew() { f.landmarks = landmarks{renewal: renewal{New: true}} }
+// replaceLandmarks makes the next fit draw new landmarks.
+func (f *fitter) replaceLandmarks() { f.landmarks = landmarks{renewal: renewal{New: true}} }
 
-// redraw makes the next fit draw landmarks again unless they are those of the live model.
-func (f *fitter) redraw() {
+// redrawLandmarks makes the next fit draw landmarks again unless they are those of the live model.
+func (f *fitter) redrawLandmarks() {
 	if f.landmarks.New {
 		f.landmarks.Landmarks = nil
 	}

@@ -24,7 +24,7 @@ func TestLandmarksOfAModel(t *testing.T) {
 	}
 	for _, r := range []renewal{{}, {New: true}, {Alarmed: true}, {New: true, Alarmed: true}} {
 		f.landmarks = landmarks{}
-		if f.resume(live().Model, r); f.landmarks.renewal != r || (f.landmarks.Landmarks == nil) != r.New {
+		if f.resumeLandmarks(live().Model, r); f.landmarks.renewal != r || (f.landmarks.Landmarks == nil) != r.New {
 			t.Errorf("after a restart with %+v: %+v", r, f.landmarks)
 		}
 	}
@@ -40,24 +40,24 @@ func TestLandmarksOfAModel(t *testing.T) {
 		t.Errorf("landmarks %+v, the log has %q", f.landmarks, log.String())
 	}
 	log.Reset()
-	if err := f.draw(t.Context()); err != nil || f.landmarks.Len() != 20 {
+	if err := f.drawLandmarks(t.Context()); err != nil || f.landmarks.Len() != 20 {
 		t.Errorf("%d landmarks are drawn, %v", f.landmarks.Len(), err)
 	}
 	if !strings.HasPrefix(log.String(), `level=INFO msg="landmarks were drawn" landmarks=20 rank=`) ||
 		!strings.HasSuffix(log.String(), " requested=20 rows=260\n") {
 		t.Errorf("the log has %q", log.String())
 	}
-	if f.redraw(); f.landmarks.Landmarks != nil {
+	if f.redrawLandmarks(); f.landmarks.Landmarks != nil {
 		t.Error("landmarks that are not those of the live model stay")
 	}
 	f.landmarks = landmarks{Landmarks: first}
-	if f.redraw(); f.landmarks.Landmarks != first {
+	if f.redrawLandmarks(); f.landmarks.Landmarks != first {
 		t.Error("landmarks of the live model are drawn again")
 	}
 	none, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
 	none.fitter.keepLandmarks(t.Context(), live().Model)
-	none.fitter.resume(live().Model, renewal{New: true})
-	err = none.fitter.draw(t.Context())
+	none.fitter.resumeLandmarks(live().Model, renewal{New: true})
+	err = none.fitter.drawLandmarks(t.Context())
 	if err != nil || none.fitter.landmarks.Landmarks != nil || none.fitter.landmarks.New {
 		t.Errorf("without landmarks there are %+v, %v", none.fitter.landmarks, err)
 	}

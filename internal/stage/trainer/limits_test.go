@@ -283,7 +283,7 @@ func TestRowsOfAComparison(t *testing.T) {
 	all := fittedRows{last: window.Position{Seq: 1}}
 	for _, c := range []struct {
 		moved float64
-		want  answer
+		want  comparability
 		rows  int
 	}{{0, comparable, 500}, {-0.039, undecided, 4000}, {-1, different, 500}} {
 		got, loss, err := compareModels(t.Context(), w, from(c.moved), from(0), all, window.Position{})
@@ -424,7 +424,7 @@ func TestInterruptedFits(t *testing.T) {
 	learnRings(t, l, 9)
 	l.fitAll(t.Context(), nil)
 	fits := 0
-	l.fitter.fitted = func() { fits++ }
+	l.fitter.countFit = func() { fits++ }
 	for _, kept := range []bool{true, false} {
 		if l.setStandby(t.Context(), true); !kept {
 			l.candidates = nil

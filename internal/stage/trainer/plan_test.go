@@ -78,17 +78,17 @@ func TestFixedLabels(t *testing.T) {
 // TestNewestRows: models are aligned by the newest rows that enter fits, oldest first.
 func TestNewestRows(t *testing.T) {
 	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
-	x, labels := l.data.newest(3)
+	x, labels := l.data.newestRows(3)
 	if len(x) != 6 || !slices.Equal(labels, []string{"out", "in", "out"}) {
 		t.Errorf("%v, %v", x, labels)
 	}
 	if last := l.data.window.At(window.Position{Seq: 15, Row: 19}); !slices.Equal(x[4:], last.X) {
 		t.Errorf("the last row is %v, want %v", x[4:], last.X)
 	}
-	if x, labels = l.data.newest(1000); len(labels) != 300 || len(x) != 600 {
+	if x, labels = l.data.newestRows(1000); len(labels) != 300 || len(x) != 600 {
 		t.Errorf("%d rows", len(labels))
 	}
-	if x, labels = (&dataset{window: windowOf(0, window.Config{})}).newest(3); x != nil || labels != nil {
+	if x, labels = (&dataset{window: windowOf(0, window.Config{})}).newestRows(3); x != nil || labels != nil {
 		t.Errorf("of no rows: %v, %v", x, labels)
 	}
 }

@@ -36,7 +36,7 @@ func (p *windowProbe) score(ctx context.Context, g spec.Gate, rows []window.Row,
 	sampled []evidence.Row) int {
 	rules := make([]policy.RuleOutcomes, len(p.members))
 	for k, c := range p.members {
-		rules[k] = policy.RuleOutcomes{Size: c.size, Right: c.Score(ctx, p.fitter.data.references, rows, x, true).Means}
+		rules[k] = policy.RuleOutcomes{Size: c.size, Right: c.Score(ctx, p.fitter.data.references, rows, x, true).NearestMean}
 	}
 	if len(rules) > 0 && rules[0].Size == 0 { // it takes the place of a live model
 		p.rules.Add(g, rules, rules[0].Right, sampled)
@@ -69,7 +69,7 @@ func (p *windowProbe) fit(ctx context.Context, size int) {
 	f := p.fitter
 	n := cmp.Or(size, f.data.window.Len())
 	f.data.sift()
-	if f.draw(ctx) != nil {
+	if f.drawLandmarks(ctx) != nil {
 		return
 	}
 	s, err := f.data.window.Newest(ctx, n)

@@ -63,7 +63,7 @@ func New(c *spec.Config, host Host) *Trainer {
 	t := &Trainer{config: c, host: host, log: c.Logger, standby: c.Standby, plan: newPlan(c), heldOutAccuracy: math.NaN()}
 	t.data = &dataset{references: prequential.NewReferences(0), labelled: t.plan.labelled(), log: t.log,
 		features: host.Features, maxClasses: c.Classes}
-	t.fitter = &fitter{plan: t.plan, data: t.data, log: t.log, features: host.Features, fitted: host.Fitted}
+	t.fitter = &fitter{plan: t.plan, data: t.data, log: t.log, features: host.Features, countFit: host.CountFit}
 	t.schedule.Every, t.schedule.Landmarks = c.Training.Every, c.Fit.Landmarks
 	t.schedule.Nested = t.plan.byMoments()
 	if c.Resume != nil {
@@ -86,7 +86,7 @@ func (t *Trainer) open(features int, first window.Position) {
 			Config: policy.Config{Nested: true, Features: features, Landmarks: t.config.Fit.Landmarks}}}
 	}
 	t.data.window = window.New(c)
-	t.fitter.mapRows()
+	t.fitter.mapWindow()
 	if most := c.MaxRows(); most < asked {
 		t.log.Warn("the window holds fewer rows than configured, to stay within its memory", "rows", most,
 			"requested", asked, "window.bytes", t.config.Training.Window.Bytes, "features", features)
@@ -137,16 +137,16 @@ func (t *Trainer) Learn(ctx context.Context, e *Event) {
 // learnMessage handles the rows of a message, or the rows and fixes that a message of labels brings.
 func (t *Trainer) learnMessage(ctx context.Context, e *Event) {
 	t.fitBootstrap(ctx, e.Unlabelled)
-	if t.resume != nil && t.data.isNew(e) {
+	if t.resume != nil && t.data.hasNewFixes(e) {
 		t.restore(ctx) // the window of the checkpoint is full, and without these fixes
 	}
 	later := t.data.fix(e.Fixes) // before a checkpoint of these rows: a restart has read the whole message
 	rows := t.data.refill(e, t.resume != nil)
-	t.data.reached(e, 0)
+	t.data.setNewestLabel(e, 0)
 	for len(rows) > 0 && ctx.Err() == nil {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
-		t.data.reached(e, len(rows))
+		t.data.setNewestLabel(e, len(rows))
 		t.learnRows(ctx, part)
 	}
 	t.data.fix(later)
@@ -225,7 +225,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (drifted bool) {
 	if labelled && refs.Len() == 0 {
 		return false
 	}
-	rows = t.data.scored(rows)
+	rows = t.data.scorable(rows)
 	ctx = Endless(ctx) // an interrupted score would count as wrong
 	t.x = t.x[:0]
 	for i := range rows {
@@ -234,7 +234,7 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (drifted bool) {
 	live := t.live.Score(ctx, refs, rows, t.x, labelled)
 	described := describeRows(t, rows)
 	t.live.Count(live, rows, described, &t.labels)
-	for i, right := range live.Means {
+	for i, right := range live.NearestMean {
 		if described[i].IsStray { // between its runs most rows of a class are wrong labels: its recall would seem to fall
 			right = math.NaN()
 		}
@@ -252,10 +252,10 @@ func (t *Trainer) score(ctx context.Context, rows []window.Row) (drifted bool) {
 		own := c.Score(ctx, refs, rows, t.x, labelled)
 		c.Count(own, rows, described, &t.labels)
 		compareScores(t, c, own, live, described)
-		scores[k] = fairScores(c.Model, own.Means, described)
+		scores[k] = fairScores(c.Model, own.NearestMean, described)
 	}
 	if labelled && t.schedule.Nested {
-		scoreRules(t, scores, fairScores(t.live, live.Means, described), described)
+		scoreRules(t, scores, fairScores(t.live, live.NearestMean, described), described)
 	} else {
 		t.rules = policy.Rules{} // of a method before, whose suffixes were fitted from moments
 	}
@@ -291,7 +291,7 @@ func (t *Trainer) addRows(rows []window.Row) {
 			over++
 		}
 	}
-	t.data.added()
+	t.data.syncReferences()
 	t.data.countOverClassLimit(over)
 	t.count(taken, classes, rows[len(rows)-1].Time)
 }
@@ -310,7 +310,7 @@ func (t *Trainer) addSummary(s *window.Summary) {
 	for _, p := range rows {
 		t.data.refer(t.data.window.At(p))
 	}
-	t.data.added()
+	t.data.syncReferences()
 	t.count(taken, classes, at)
 }
 
@@ -351,7 +351,7 @@ func (t *Trainer) cut(ctx context.Context, rows int, backwards bool) {
 	t.data.sift()
 	t.schedule.Cut(t.data.window.Len())
 	t.candidates, t.rules = nil, policy.Rules{}
-	t.fitter.redraw() // landmarks of rows that were removed
+	t.fitter.redrawLandmarks() // landmarks of rows that were removed
 	t.fitter.landmarks.Alarmed = t.plan.hasLandmarks() && !t.fitter.landmarks.New
 	if t.probe != nil {
 		t.probe.cut(t.data.window.Len())

@@ -29,7 +29,7 @@ func newTrainer(features []string, c *spec.Config) (t *Trainer, live func() *spe
 	var now *spec.Live
 	live = func() *spec.Live { return now }
 	return New(c, Host{Live: live, Promote: func(l *spec.Live) { now = l }, Features: func() []string { return features },
-		Fitted: func() {}, Report: func(spec.Outcome) {}, Times: func() (a, b EventTime) { return a, b },
+		CountFit: func() {}, Report: func(spec.Outcome) {}, Times: func() (a, b EventTime) { return a, b },
 		Pause: func() {}}), live
 }
 
@@ -155,8 +155,8 @@ func TestLandmarksAreCut(t *testing.T) {
 	if marks.Landmarks != first || marks.New || !marks.Alarmed {
 		t.Errorf("landmarks of the live model are gone, or will not be checked: %+v", marks.renewal)
 	}
-	l.fitter.renew()
-	if err := l.fitter.draw(t.Context()); err != nil || marks.Landmarks == nil {
+	l.fitter.replaceLandmarks()
+	if err := l.fitter.drawLandmarks(t.Context()); err != nil || marks.Landmarks == nil {
 		t.Fatal(err)
 	}
 	l.cut(t.Context(), 100, false)
