@@ -235,7 +235,8 @@ func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 		if isFull || t.standby && hasBootstrapRows(t) {
 			break // enough, in case this stage has to fit, or to store again
 		}
-		if t.config.Nulls == spec.NullsImpute || isFinite(x) {
+		hasMissing := slices.ContainsFunc(x, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+		if t.config.Nulls == spec.NullsImpute || !hasMissing {
 			t.unlabelled = append(t.unlabelled, x...)
 		}
 	}
@@ -283,10 +284,6 @@ func fitUnlabelled(ctx context.Context, t *Trainer) (err error) {
 func hasBootstrapRows(t *Trainer) bool {
 	need := t.schedule.FirstRows() * t.schedule.Features
 	return need > 0 && len(t.unlabelled) >= need && t.host.Live() == nil
-}
-
-func isFinite(x []float64) bool {
-	return !slices.ContainsFunc(x, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
 // reportedEvery is the number of rows between two reports of failed fits.

@@ -125,11 +125,5 @@ func (p *windowProbe) state() *probeState {
 
 // compareSizes orders sizes of suffixes; 0 is the whole window, the longest.
 func compareSizes(a, b int) int {
-	length := func(size int) int {
-		if size == 0 {
-			return math.MaxInt
-		}
-		return size
-	}
-	return cmp.Compare(length(a), length(b))
+	return cmp.Compare(cmp.Or(a, math.MaxInt), cmp.Or(b, math.MaxInt))
 }

@@ -186,3 +186,42 @@ func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o
 		"rows", s.Rows, "door", o.Door, "reason", o.Reason)
 	return nil
 }
+
+// followsChange reports whether a change of the live model's accuracy is one more step of the drift that the stage
+// follows. A cut would end the following, and the evidence that begins it takes thousands of rows. After an abrupt
+// change the live model no longer beats chance. Whether landmarks still serve is found from the rows that a cut leaves.
+func followsChange(t *Trainer) bool {
+	return t.rules.Followed != 0 && !t.plan.hasLandmarks() && t.live.Sensitivity.BeatsChance()
+}
+
+// follow makes the newest fit of the suffix that the stage follows live.
+func follow(ctx context.Context, t *Trainer) {
+	c := t.candidateOf(t.rules.Followed)
+	if c == nil || c.size == 0 || t.pinned || t.standby || t.live == nil || ctx.Err() != nil ||
+		!t.schedule.IsFresh(c.size) || !t.rules.FollowingDue(t.schedule.Learned) {
+		return
+	}
+	if !c.Agreement.AboveChance() || !c.Sensitivity.BeatsChance() {
+		return
+	}
+	begin := t.config.Clock()
+	o := spec.Outcome{Candidate: c.Agreement.Rate(), Previous: t.live.Agreement.Rate(), Door: policy.DoorFollowing,
+		Reason: fmt.Sprintf("refitting the newest %d rows is better than the whole window", c.size)}
+	s := &window.Suffix{First: c.first, Last: c.last, Rows: c.rows}
+	if err := t.promote(ctx, c.Model.Model, s, c, o, begin); err != nil {
+		t.reportFailure(ctx, err, c.rows)
+	}
+}
+
+// carryOver continues the evidence for the rules after a swap, and the agreement with the labels of their models.
+func carryOver(t *Trainer, before []*candidate, c *candidate) {
+	t.rules = t.rules.Swap(c.size, t.schedule.Learned)
+	t.live.Agreement = c.Agreement
+	for _, old := range before {
+		now := t.candidateOf(old.size)
+		if now == nil || old == c {
+			continue
+		}
+		now.Agreement, now.Sensitivity = old.Agreement, old.Sensitivity
+	}
+}

@@ -122,3 +122,22 @@ func earlyOdds(t *Trainer) float64 {
 func continuesSeries(t *Trainer, m *prequential.Model) bool {
 	return earlyOdds(t) == 0 && m.Method() == t.live.Method() && slices.Equal(m.Classes(), t.live.Classes())
 }
+
+// scoreRules counts the scores of the candidates, and of the live model, for the rules that they were fitted by. The
+// live model is the newest of its rule until that suffix is fitted again.
+func scoreRules(t *Trainer, scores [][]float64, live []float64, sampled []evidence.Row) {
+	rules := make([]policy.RuleOutcomes, 0, len(scores)+1)
+	for k, c := range t.candidates {
+		rules = append(rules, policy.RuleOutcomes{Size: c.size, Right: scores[k]})
+	}
+	if t.rules.HasLive && t.candidateOf(t.rules.Live) == nil {
+		rules = append(rules, policy.RuleOutcomes{Size: t.rules.Live, Right: live})
+		slices.SortFunc(rules, func(a, b policy.RuleOutcomes) int { return compareSizes(b.Size, a.Size) })
+	}
+	gate, was := t.config.Training.Gate, t.rules.Followed
+	t.rules.Add(gate, rules, live, sampled)
+	t.rules.Choose(gate, t.data.window.Len())
+	if now := t.rules.Followed; now != was {
+		t.log.Info("the stage follows a drift by refitting the newest rows", "rows", now, "before", was)
+	}
+}

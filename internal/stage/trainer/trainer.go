@@ -38,7 +38,7 @@ type Trainer struct {
 	heldOutAccuracy float64 // of the live model in the last such test; NaN: none
 	candidates      []*candidate
 	rules           policy.Rules // of the suffixes that candidates are fitted on
-	unlabelled      []float64    // features of the first rows, labelled or not, for the bootstrap model
+	unlabelled      []float64    // features of the first rows without a label, for the bootstrap model
 
 	bootstrap     *model.Model // fitted from unlabelled, and not stored yet; nil: none
 	bootstrapRows int

@@ -157,22 +157,17 @@ func (t *classes) include(labelled bool) (changed bool) {
 // if there is none, and the number of rows of all these classes.
 func (t *classes) leastRecent() (class, n int) {
 	class = -1
+	newest := func(c int) Position { return t.rows[c][len(t.rows[c])-1].Position }
 	for c, rows := range t.rows {
 		if len(rows) == 0 || len(rows) >= sufficientRows {
 			continue
 		}
 		n += len(rows)
-		if class < 0 || t.isLessRecent(c, class) {
+		if class < 0 || newest(c).Compare(newest(class)) < 0 {
 			class = c
 		}
 	}
 	return class, n
-}
-
-// isLessRecent reports whether the newest row of class c is older than that of class d.
-func (t *classes) isLessRecent(c, d int) bool {
-	newest := func(c int) Position { return t.rows[c][len(t.rows[c])-1].Position }
-	return newest(c).Compare(newest(d)) < 0
 }
 
 // classesOf is the number of classes that a source has rows of.
