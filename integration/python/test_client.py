@@ -273,10 +273,18 @@ wine:
     assert [m.sequence for m in embedd.nats.subscribe("reduced.wine", server=url, limit=8, timeout=harness.AMPLE)] == list(range(1, 9))
     with pytest.raises(ValueError, match="at least 1"):
         embedd.nats.publish(frame, "features.wine", server=url, rows=0)
+    with pytest.raises(ValueError, match="up to 1000 rows has more than the 1048576 bytes .* fewer rows="):
+        embedd.nats.publish({"x": np.zeros((1000, 200))}, "features.wine", server=url, rows=1000)
     with pytest.raises(LookupError, match="no stream stores features_wine, so nothing was published"):
         embedd.nats.publish(frame, "features_wine", server=url)
     with pytest.raises(LookupError, match="no stream stores reduced_wine"):
         next(embedd.nats.subscribe("reduced_wine", server=url))
+
+
+def test_no_frame():
+    for series in pd.Series([1.0], name="x"), pl.Series("x", [1.0]):
+        with pytest.raises(TypeError, match="a Series is no frame"):
+            list(embedd.nats.encode(series))
 
 
 def test_no_server(caplog):

@@ -55,6 +55,9 @@ def publish(frame: Any, subject: str, *, server: str = "nats://127.0.0.1:4222", 
         except nats.js.errors.NoStreamResponseError as error:
             raise LookupError(f"no stream stores {subject}, so nothing was published: publish to input.subject of the "
                               "pipeline, and create its stream with `embedd setup --apply`") from error
+        except nats.errors.MaxPayloadError as error:
+            raise ValueError(f"a message of up to {rows} rows has more than the {connection.max_payload} bytes that the server "
+                             "accepts: give fewer rows=") from error
         finally:
             await connection.close()
 
@@ -151,9 +154,9 @@ def _table(frame: Any) -> Any:
         return pa.Table.from_batches([frame])
     if isinstance(frame, Mapping):
         return pa.table({name: _column(values) for name, values in frame.items()})
-    if hasattr(frame, "to_arrow"):
+    if hasattr(frame, "columns") and hasattr(frame, "to_arrow"):  # a series has no columns
         return frame.to_arrow()
-    if hasattr(frame, "iloc"):
+    if hasattr(frame, "columns") and hasattr(frame, "iloc"):
         return pa.Table.from_pandas(frame, preserve_index=False)
     raise TypeError(f"a {type(frame).__name__} is no frame of pandas, polars or pyarrow and no mapping of arrays")
 
