@@ -90,6 +90,6 @@ func TestTextFaults(t *testing.T) {
 		}
 	}
 	_, err = d.Decode([]byte(strings.Replace(good, `"x":1`, `"x":"one"`, 1)), contract)
-	checkError(t, "a message of one such row", err, `column "x", row 0: "one" is no number; send a number, in JSON without `+
-		"quotes; a missing value is null, in CSV an empty field")
+	checkError(t, "a message of one such row", err, `column "x", row 0: "one" is no number; send a number, `+
+		"in JSON without quotes; a missing value is null, in CSV an empty field")
 }

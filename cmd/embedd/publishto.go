@@ -153,8 +153,8 @@ func (p *pipelineInput) categories() (names []string) {
 	return names
 }
 
-// check returns an error if the pipeline would answer a message with a dead letter. list is the column of --pack, in the
-// file of the rows.
+// check returns an error if the pipeline would answer a message with a dead letter. list is the column of --pack, in
+// the file of the rows.
 func (p *pipelineInput) check(body []byte, list string, in *file.Reader) error {
 	if p == nil {
 		return nil

@@ -242,7 +242,8 @@ func printPermissions(out *report.Output, all []admin.Permissions) error {
 	if out.JSON {
 		return report.Objects(out, all)
 	}
-	out.Printf("# The configuration of a server. Its environment has the passwords, each in quotes.\nauthorization {\n  users = [\n")
+	out.Printf("# The configuration of a server. Its environment has the passwords, each in quotes.\nauthorization {\n" +
+		"  users = [\n")
 	for _, r := range all {
 		out.Printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
 			strings.Join(r.Verbs, ", "), userOf(r), strings.ToUpper(string(r.Role)))

@@ -4,6 +4,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -66,6 +67,9 @@ func CheckWritable(dir string) (exists bool, err error) {
 			return false, fmt.Errorf("%s is not a directory", full)
 		}
 		file, err := os.CreateTemp(full, Temporary)
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
+			return false, fmt.Errorf("%s: %w", full, p.Err) // without the name of the file
+		}
 		if err != nil {
 			return false, err
 		}

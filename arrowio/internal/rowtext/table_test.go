@@ -213,7 +213,8 @@ func TestErrorsOfText(t *testing.T) {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
 		}
 	}
-	if _, e := read(`{"a":NaN}`, ReadJSON, limits); e == nil || e.Hint != "JSON has no NaN: write null for a missing value" {
+	_, e := read(`{"a":NaN}`, ReadJSON, limits)
+	if e == nil || e.Hint != "JSON has no NaN: write null for a missing value" {
 		t.Errorf("NaN: %v", e)
 	}
 }

@@ -166,7 +166,8 @@ func TestProblems(t *testing.T) {
 		{"pipelines null", "pipelines:\n", []string{"1:11: pipelines: no pipeline: add one, or start from `embedd init`"}},
 		{"not a mapping", "- a\n", []string{"1:1: the file must be a mapping (key: value), not a list"}},
 		{"syntax", "pipelines:\n  p: [\n", []string{"2:3: not valid YAML: did not find expected node content"}},
-		{"tab", "pipelines:\n\tp: 1\n", []string{"2:2: not valid YAML: found character that cannot start any token: indent with spaces, not tabs"}},
+		{"tab", "pipelines:\n\tp: 1\n", []string{"2:2: not valid YAML: found character that cannot start any " +
+			"token: indent with spaces, not tabs"}},
 		{"two documents", "pipelines: {p: {schema: {features: x}}}\n---\na: 1\n",
 			[]string{"2:1: a second YAML document begins here: one file is one configuration"}},
 		{"unknown key near", pipeline(features, "model: {dimm: 8}"),
