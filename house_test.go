@@ -197,7 +197,7 @@ var below = map[string][]string{
 	"tools/learning": {"tools/picture", "tools/learning/streams", "tools/learning/trial", "plugin", "model", "model/fit",
 		"model/moments", "model/score"},
 	"cmd/embedd/connection": {"internal/natsx", "cmd/embedd/config"},
-	"cmd/embedd/cli":        {"internal/spell"},
+	"cmd/embedd/cli":        {"internal/durable", "internal/spell"},
 	"cmd/embedd/report":     {"cmd/embedd/cli"},
 	"cmd/embedd/files":      {"cmd/embedd/cli", "arrowio/file", "model"},
 	"cmd/embedd/dataset": {"cmd/embedd/cli", "cmd/embedd/files", "cmd/embedd/memory", "cmd/embedd/report", "arrowio",

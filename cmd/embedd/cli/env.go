@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/spell"
 )
 
@@ -175,6 +176,9 @@ func CheckOutput(e *Env, cmd *cobra.Command, args []string) (err error) {
 		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
 			return Usagef("%s-o %s: there is no directory %s: make it, or name another file", ErrorPrefix(cmd), path,
 				filepath.Dir(path))
+		}
+		if _, err := durable.CheckWritable(filepath.Dir(path)); err != nil {
+			return Usagef("%s-o %s cannot be created: %w: name a file in another directory", ErrorPrefix(cmd), path, err)
 		}
 	}
 	if data := cmd.Flags().Lookup("data"); data != nil && path != "-" {
