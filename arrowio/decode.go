@@ -238,16 +238,20 @@ func (d *Decoder) dictionary(m *Message, f *ipc.Frame, byID map[int64]int, have 
 	id := f.Head.Integer(0, 8, 0, "a dictionary's number")
 	delta := f.Head.Integer(2, 1, 0, "a dictionary's delta mark")
 	k, known := byID[id]
-	const fix = "send each dictionary whole, once, before the first batch"
+	if !known {
+		panic(ipc.Malformed("dictionary %d is not in the schema", id))
+	}
+	refuse := func(what string) {
+		panic(wire.Errorf(wire.Dictionary, "dictionary %d %s", id, what).WithHint("send each dictionary whole, once, before the " +
+			"first batch (pyarrow.Table.unify_dictionaries), or one batch a message").In(m.plan.schema.Dicts[k].Fields[0].Name))
+	}
 	switch {
 	case delta != 0:
-		panic(wire.Errorf(wire.Dictionary, "dictionary %d is extended by a delta", id).WithHint(fix))
-	case !known:
-		panic(ipc.Malformed("dictionary %d is not in the schema", id))
+		refuse("is extended by a delta")
 	case len(m.batches) > 0:
-		panic(wire.Errorf(wire.Dictionary, "dictionary %d comes after a record batch", id).WithHint(fix))
+		refuse("comes after a record batch")
 	case have[k]:
-		panic(wire.Errorf(wire.Dictionary, "dictionary %d comes twice", id).WithHint(fix))
+		refuse("comes twice")
 	}
 	data, ok := f.Head.Table(1, "a dictionary's data")
 	if !ok {

@@ -2,6 +2,7 @@ package arrowio
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -92,4 +93,31 @@ func TestTextFaults(t *testing.T) {
 	_, err = d.Decode([]byte(strings.Replace(good, `"x":1`, `"x":"one"`, 1)), contract)
 	checkError(t, "a message of one such row", err, `column "x", row 0: "one" is no number; send a number, `+
 		"in JSON without quotes; a missing value is null, in CSV an empty field")
+}
+
+// TestTextFixes: the error about a message with a frequent mistake ends with the fix.
+func TestTextFixes(t *testing.T) {
+	const null = "JSON has no NaN and no infinity: write null for a missing value"
+	spec := Spec{Features: []string{"x", "v"}, Sizes: map[string]int{"x": 1, "v": 2}, Format: wire.FormatJSON}
+	contract, _ := spec.Contract()
+	for msg, fix := range map[string]string{
+		`[{"x":NaN,"v":[1,2]},{"x":1,"v":[1,2]}]`: null,
+		`{"x":1,"v":[1,-Infinity]}`:               null,
+		`{"x":[1],"v":[1,2]}`:                     "send one number a row",
+		`{"x":1,"v":1}`:                           "send a list of numbers a row",
+		`{"x":1,"v":N`:                            "or set input.format to the format of the messages",
+	} {
+		if _, err := newDecoder(t, spec).Decode([]byte(msg), contract); err == nil ||
+			!strings.HasSuffix(err.Error(), fix) {
+			t.Errorf("%s: %v", msg, err)
+		}
+	}
+	msg, err := os.ReadFile("testdata/refused/decimal64.arrows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), msg), 2)
+	_, err = newEncoder(t, Output{Format: wire.FormatJSON}).Encode(r, nil)
+	checkError(t, "decimals of 64 bits", err, `column "price": decimals of 32 and 64 bits are not written as text; cast `+
+		"them to decimals of 128 bits, do not keep the column, or set output.format to arrow")
 }

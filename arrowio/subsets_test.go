@@ -212,7 +212,8 @@ func TestFramesAreAligned(t *testing.T) {
 // TestLateDictionaries: the errors of dictionaries that are extended, late, unknown or without data.
 func TestLateDictionaries(t *testing.T) {
 	msg := message(t, "d", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a","b"]`))
-	const fix = "; send each dictionary whole, once, before the first batch"
+	const fix = "; send each dictionary whole, once, before the first batch (pyarrow.Table.unify_dictionaries), or one " +
+		"batch a message"
 	bytesOf := func(order ...int) []byte {
 		var out []byte
 		fs := frames(t, msg)
@@ -226,8 +227,8 @@ func TestLateDictionaries(t *testing.T) {
 		msg  []byte
 		want string
 	}{
-		{bytesOf(0, 1, 2), ""}, {bytesOf(0, 1, 1, 2), "dictionary 0 comes twice" + fix},
-		{bytesOf(0, 1, 2, 1), "dictionary 0 comes after a record batch" + fix},
+		{bytesOf(0, 1, 2), ""}, {bytesOf(0, 1, 1, 2), `column "d": dictionary 0 comes twice` + fix},
+		{bytesOf(0, 1, 2, 1), `column "d": dictionary 0 comes after a record batch` + fix},
 		{bytesOf(0, 2), `column "d": a dictionary is missing; send each dictionary before the first batch`},
 		{bytesOf(0, 0), "a second schema; send one stream a message"},
 		{bytesOf(2), "the stream does not begin with a schema; send a whole stream in each message, not one batch of a " +

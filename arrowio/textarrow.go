@@ -43,6 +43,13 @@ func newArrowRows(e *Encoder, m *Message, output []string) *arrowRows {
 			panic(wire.Errorf(wire.Malformed, "two columns have this name, which text cannot tell apart").WithHint(
 				"rename one, or do not keep it").In(name))
 		}
+		// Arrow's reader (v15), which reads the columns for text, has no decimals of 32 and 64 bits.
+		if l := &m.plan.schema.Layout; slices.ContainsFunc(l.Fields[i:l.Fields[i].End], func(f ipc.Field) bool {
+			return f.Number == ipc.Decimal && f.Width < 16
+		}) {
+			panic(wire.Errorf(wire.Unsupported, "decimals of 32 and 64 bits are not written as text").WithHint(
+				"cast them to decimals of 128 bits, do not keep the column, or set output.format to arrow").In(name))
+		}
 		fields = append(fields, i)
 		k.columns = append(k.columns, name)
 		k.quoted = append(k.quoted, append(rowtext.AppendString(nil, name), ':'))

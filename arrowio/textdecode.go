@@ -358,9 +358,11 @@ func (f *textFiller) noNumber(c *textColumn, cell *rowtext.Cell) *Error {
 	raw := wire.Clip(string(f.t.Bytes(cell)))
 	switch {
 	case c.typ == textNumbers && cell.Kind == rowtext.Numbers:
-		return wire.Errorf(wire.SchemaChanged, "it holds a list, and one number is expected").In(c.name)
+		return wire.Errorf(wire.SchemaChanged, "it holds a list, and one number is expected").WithHint(
+			"send one number a row").In(c.name)
 	case c.typ != textNumbers && cell.Kind == rowtext.Number:
-		return wire.Errorf(wire.SchemaChanged, "it holds one number, and a list is expected").In(c.name)
+		return wire.Errorf(wire.SchemaChanged, "it holds one number, and a list is expected").WithHint(
+			"send a list of numbers a row").In(c.name)
 	}
 	if strings.IndexAny(raw, "\"[{") != 0 { // else it is quoted, or JSON
 		raw = strconv.Quote(raw)

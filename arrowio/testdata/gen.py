@@ -165,6 +165,8 @@ def main():
     write("empty_slices.arrows", [batch({"x": features(n)} | texts(n)) for n in (2, 0)])
 
     write("refused/legacy.arrows", [two.slice(0, 9)], options=pa.ipc.IpcWriteOptions(use_legacy_format=True))
+    small = pa.array([decimal.Decimal(i) / 4 for i in range(N)], pa.decimal64(12, 2))
+    write("refused/decimal64.arrows", [batch({"x": features(N), "price": small})])  # as text
     write("refused/v4_runs.arrows", [batch({"x": features(N)} | runs(N))], options=v4)
 
 

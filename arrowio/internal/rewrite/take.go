@@ -32,8 +32,8 @@ func (r *Record) note(f *ipc.Field, buffer, rows int, valid []byte) {
 	}
 }
 
-// Whole appends all rows of field i of c with its descendants. The offset of a column without rows becomes 0: pyarrow may
-// write another one, which other readers refuse.
+// Whole appends all rows of field i of c with its descendants. The offset of a column without rows becomes 0: pyarrow
+// may write another one, which other readers refuse.
 func (r *Record) Whole(c *ipc.Chunk, i int) {
 	l := c.Layout
 	end := l.Fields[i].End

@@ -393,8 +393,9 @@ func (r *jsonReader) syntax(from int, err error) *wire.Error {
 	}
 	what, at := strings.TrimPrefix(s.Err.Error(), "jsontext: "), from+int(s.ByteOffset)
 	invalid := notJSON("the JSON is invalid at byte %d: %s", at, wire.Clip(what))
-	if rest := r.t.Data[min(at, len(r.t.Data)):]; bytes.HasPrefix(rest, []byte("NaN")) {
-		return invalid.WithHint("JSON has no NaN: write null for a missing value")
+	if rest := r.t.Data[min(at, len(r.t.Data)):]; bytes.HasPrefix(rest, []byte("NaN")) ||
+		bytes.HasPrefix(rest, []byte("Infinity")) {
+		return invalid.WithHint("JSON has no NaN and no infinity: write null for a missing value")
 	}
 	return invalid
 }

@@ -213,8 +213,7 @@ func TestErrorsOfText(t *testing.T) {
 			t.Errorf("%q: %q, want %q", c.text, got, c.want)
 		}
 	}
-	_, e := read(`{"a":NaN}`, ReadJSON, limits)
-	if e == nil || e.Hint != "JSON has no NaN: write null for a missing value" {
+	if _, e := read(`{"a":NaN}`, ReadJSON, limits); e == nil || !strings.HasPrefix(e.Hint, "JSON has no NaN") {
 		t.Errorf("NaN: %v", e)
 	}
 }
