@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/arrowio/internal/rewrite"
 	"github.com/embedd/embedd/arrowio/internal/rowtext"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/narrow"
 )
 
 // arrowRows writes the kept fields of an Arrow message as text, one form for each type: see docs/wire.md.
@@ -113,7 +114,7 @@ func (k *arrowRows) appendValue(dst []byte, a arrow.Array, i int) []byte {
 	case *array.Int8, *array.Int16, *array.Int32, *array.Int64, *array.Uint8, *array.Uint16, *array.Uint32, *array.Uint64:
 		return append(dst, a.ValueStr(i)...)
 	case *array.Float16:
-		return appendFloat(dst, float64(a.Value(i).Float32()), 32)
+		return appendFloat(dst, float64(narrow.Half(a.Value(i).Uint16())), 32)
 	case *array.Float32:
 		return appendFloat(dst, float64(a.Value(i)), 32)
 	case *array.Float64:

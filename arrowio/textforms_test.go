@@ -46,8 +46,8 @@ func TestTextForms(t *testing.T) {
 		{arrow.PrimitiveTypes.Uint64, func(b array.Builder) { b.(*array.Uint64Builder).Append(math.MaxUint64) },
 			"18446744073709551615 null"},
 		{arrow.FixedWidthTypes.Float16, func(b array.Builder) {
-			b.(*array.Float16Builder).Append(float16.New(0.1))
-		}, "0.099975586 null"},
+			b.(*array.Float16Builder).AppendValues([]float16.Num{float16.New(0.1), float16.FromBits(1)}, nil)
+		}, "0.099975586 5.9604645e-08 null"},
 		{arrow.PrimitiveTypes.Float32, func(b array.Builder) {
 			b.(*array.Float32Builder).AppendValues([]float32{0.1, float32(math.NaN()), float32(math.Inf(-1))}, nil)
 		}, `0.1 "NaN" "-Inf" null`},

@@ -25,6 +25,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/internal/number"
+	"github.com/embedd/embedd/internal/narrow"
 )
 
 // csvReader reads CSV twice: once over every value to find the column types, once for the rows. A type guessed from the
@@ -739,10 +740,20 @@ func listRange(col arrow.Array, row int) (elements arrow.Array, from, to int) {
 // csvText returns a value as text: the shortest number that reads back as the same, nothing for null, JSON for nested
 // values.
 func csvText(col arrow.Array, row int) string {
-	if col.IsNull(row) {
+	if isNull(col, row) {
 		return ""
 	}
 	switch a := col.(type) {
+	case *array.Float16: // that of the library is wrong for subnormal numbers, and so are its decimals
+		return strconv.FormatFloat(float64(narrow.Half(a.Value(row).Uint16())), 'g', -1, 32)
+	case *array.Decimal128:
+		return a.Value(row).ToString(a.DataType().(arrow.DecimalType).GetScale())
+	case *array.Decimal256:
+		return a.Value(row).ToString(a.DataType().(arrow.DecimalType).GetScale())
+	case *array.Timestamp:
+		if a.DataType().(*arrow.TimestampType).TimeZone == "" {
+			return strings.TrimSuffix(a.ValueStr(row), "Z")
+		}
 	case *array.Float32:
 		return strconv.FormatFloat(float64(a.Value(row)), 'g', -1, 32)
 	case *array.Float64:

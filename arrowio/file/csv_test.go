@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -334,5 +335,29 @@ func TestTextOfCSV(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != "c0,c1,c2,c3,c4,c5,c6_0,c6_1\n" {
 		t.Errorf("without rows: %q, %v", got, err)
+	}
+}
+
+// TestCSVForms: the text of float16, decimals, times without a zone and columns of type null, as pyarrow wrote them.
+func TestCSVForms(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "forms.csv")
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := opened(t, filepath.Join("testdata", "forms.arrow")).NextMessage()
+	if err == nil {
+		err = errors.Join(w.WriteMessage(msg), w.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	want := "half,price,wide,local,zone,nothing\n" +
+		"5.9604645e-08,0.01,0.3,2020-01-01 12:00:00.000005,2020-07-01 02:00:00+0200,\n" +
+		"6.097555e-05,,100000000000000000000000000000000000000000000000000.0,2020-01-01 12:00:00.000005," +
+		"2020-07-01 02:00:00+0200,\n0.099975586,-123456789.99,,,,\n"
+	if err != nil || string(got) != want {
+		t.Errorf("%v:\n%s\nwant\n%s", err, got, want)
 	}
 }

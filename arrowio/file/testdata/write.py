@@ -52,6 +52,18 @@ runs = pa.table({
 pq.write_table(runs, "runs.parquet", compression="snappy", data_page_version="2.0", row_group_size=300)
 pq.write_table(runs, "runsv1.parquet", compression="none", use_dictionary=False, column_encoding={"b": "RLE", "l.list.element": "RLE"})
 
+# Values whose text the library of Arrow gets wrong.
+forms = pa.table({
+    "half": pa.array([2**-24, 2**-14 - 2**-24, 0.1], pa.float16()),
+    "price": pa.array([decimal.Decimal("0.01"), None, decimal.Decimal("-123456789.99")], pa.decimal128(20, 2)),
+    "wide": pa.array([decimal.Decimal("0.3"), decimal.Decimal(10**50), None], pa.decimal256(60, 1)),
+    "local": pa.array([dt.datetime(2020, 1, 1, 12, 0, 0, 5)] * 2 + [None], pa.timestamp("us")),
+    "zone": pa.array([dt.datetime(2020, 7, 1)] * 2 + [None], pa.timestamp("s", tz="Europe/Zurich")),
+    "nothing": pa.nulls(3),
+})
+with pa.ipc.new_file("forms.arrow", forms.schema) as w:
+    w.write_table(forms)
+
 # Polars (2.1.0 wrote the file that is committed) leaves the prefix of the schema's frame out, and writes texts as views.
 import polars as pl
 
