@@ -548,3 +548,21 @@ func TestOffsetsOfEmptySlices(t *testing.T) {
 		t.Errorf("offsets %v became %v", in, out)
 	}
 }
+
+// TestUncountedNulls: the library of JavaScript writes -1 as the null count of a slice of a column of type null. The
+// output has the count.
+func TestUncountedNulls(t *testing.T) {
+	counts := func(msg []byte, field int) uint64 {
+		nodes := frames(t, msg)[1].Head.Vector(1, 16, "")
+		return le.Uint64(nodes.Bytes()[16*field+8:])
+	}
+	in := fixtures(t)["slice_js"]
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), in)
+	out, err := newEncoder(t, Output{}).Encode(numbered(m, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from, to := int64(counts(in, 2)), counts(out, 0); from != -1 || to != 5 {
+		t.Errorf("a null count of %d became %d", from, to)
+	}
+}

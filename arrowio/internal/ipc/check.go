@@ -59,8 +59,8 @@ func short(what string, have, want int64) *wire.Error {
 // column checks field i and its descendants. Its parent has checked its length.
 func (c *Chunk) column(i int, limits Limits, dicts []Chunk) *wire.Error {
 	f := &c.Layout.Fields[i]
-	b := c.nodes[16*i:]
-	rows, nulls := int64(le.Uint64(b)), int64(le.Uint64(b[8:]))
+	length, count := c.Node(i)
+	rows, nulls := int64(length), int64(count)
 	if rows < 0 || nulls < 0 || nulls > rows {
 		return Malformed("a column of %d rows with %d nulls", rows, nulls)
 	}

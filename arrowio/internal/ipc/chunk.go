@@ -33,7 +33,11 @@ type Batch struct {
 // Node returns the length and the null count of field i.
 func (c *Chunk) Node(i int) (rows, nulls int) {
 	b := c.nodes[16*i:]
-	return int(le.Uint64(b)), int(le.Uint64(b[8:]))
+	rows, nulls = int(le.Uint64(b)), int(le.Uint64(b[8:]))
+	if nulls == -1 && c.Layout.Fields[i].Kind == KindNull {
+		nulls = rows // the library of JavaScript does not count the nulls of a slice
+	}
+	return rows, nulls
 }
 
 // Buffer returns buffer k of field i, not counting data buffers of views.
