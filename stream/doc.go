@@ -4,7 +4,8 @@
 // An [Engine] runs any number of pipelines over one connection. It opens nothing before [Engine.Run] and leaves no
 // goroutine behind after it.
 //
-// Use errors.Is to distinguish errors: [ErrStreamMissing], [ErrNoJetStream].
+// Use errors.Is to distinguish errors: [ErrStreamMissing], [ErrNoJetStream], [ErrConsumerTaken], [ErrDenied],
+// [ErrDrain] and [ErrNoPipeline].
 //
 // On JetStream, every input message has an answer in the output stream or in the dead letters, or is a counted skip.
 // The answer's identity is a function of the input alone, an answer that may be stored is looked up before it is sent

@@ -96,5 +96,5 @@ func (e *Engine) Messages(pipeline string) (Messages, error) {
 // WithCode returns an error with a code, for a host's own requests.
 func WithCode(code string, err error) error { return operations.WithCode(code, err) }
 
-// ErrorCode is the code of an error that Engine.Do returned.
+// ErrorCode is the code of an error that Engine.Do returned. The error is not nil.
 func ErrorCode(err error) string { return operations.CodeOf(err) }

@@ -252,6 +252,35 @@ func TestRunOnClosedConnection(t *testing.T) {
 	}
 }
 
+// TestEngineRunsOnce: a second call of Run is an error, while the first serves and after it, and changes nothing.
+func TestEngineRunsOnce(t *testing.T) {
+	s := natstest.New(t)
+	for _, name := range []string{"in", "out", "dead"} {
+		s.Stream(jetstream.StreamConfig{Name: name})
+	}
+	e, err := stream.New(stream.Options{Conn: s.Connect(), Pipelines: []stream.Pipeline{basicPipeline()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	natstest.Await(t, "the engine runs", func() bool { return len(e.Status()) > 0 })
+	const want = "the engine has run before; create another one with New"
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := e.Run(ended); err == nil || err.Error() != want {
+		t.Errorf("while it runs: %v", err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Run(ended); err == nil || err.Error() != want {
+		t.Errorf("after it has run: %v", err)
+	}
+}
+
 // TestEngineLeavesHostsValues: an engine changes neither the host's pipelines nor its connection, however often it
 // runs.
 func TestEngineLeavesHostsValues(t *testing.T) {

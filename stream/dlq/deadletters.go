@@ -1,4 +1,4 @@
-// Package dlq reads the dead letters of a stream, and replays them.
+// Package dlq reads the dead letters of a stream, and replays them. Its functions are safe for concurrent use.
 package dlq
 
 import (
@@ -26,7 +26,7 @@ type DeadLetter struct {
 	Subject string // to which it was published
 	Time    time.Time
 	Header  nats.Header // of its first part
-	Body    []byte      // nil unless requested
+	Body    []byte      // nil unless DeadLetters.Bodies requested it
 	Bytes   int         // of the body
 	Parts   int         // that exist
 	Of      int         // that were published
@@ -154,6 +154,9 @@ var errDone = errors.New("done")
 
 // streams returns the streams with dead letters, by name.
 func (d DeadLetters) streams(ctx context.Context, js jetstream.JetStream) (out []jetstream.Stream, err error) {
+	if d.Subject == "" {
+		return nil, errors.New("the subject of the dead letters is missing; set DeadLetters.Subject")
+	}
 	if out, err = natsx.StreamsOf(ctx, js, d.Subject); err != nil {
 		return nil, err
 	}
@@ -311,9 +314,13 @@ func (a *assembler) flush() error {
 func (l *DeadLetter) IsComplete() bool { return l.Parts == l.Of }
 
 // Original returns the message of a dead letter that was read with its body: its headers, without those of the server
-// and of embedd, and its bytes. A dead letter of kind rows has those rows as a message.
+// and of embedd, and its bytes. A dead letter of kind rows has those rows as a message. Without the body it is an error.
 func (l *DeadLetter) Original() (nats.Header, []byte, error) {
 	header, body := l.Header, l.Body
+	if len(body) != l.Bytes {
+		return nil, nil, fmt.Errorf("%d of %d bytes of the dead letter were read; read it with DeadLetters.Bodies",
+			len(body), l.Bytes)
+	}
 	if cut := l.Header.Get(wire.HeaderTruncated); cut != "" {
 		n, err := strconv.Atoi(cut)
 		if err != nil || n < 0 || n > len(body) {

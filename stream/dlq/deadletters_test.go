@@ -82,6 +82,19 @@ func TestPartsAreAssembled(t *testing.T) {
 			t.Errorf("letter %d: %+v (%v)", number, l, err)
 		}
 	}
+	l, err := DeadLetters{Subject: "dead.>"}.Find(t.Context(), s.JS, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const without = "0 of 4 bytes of the dead letter were read; read it with DeadLetters.Bodies"
+	l.Header.Set(wire.HeaderSubject, "dead.p") // a stream takes it
+	if one, err := (Replays{}).Do(t.Context(), s.JS, l); err != nil || one.Error != without || !one.Kept || one.As != "" {
+		t.Errorf("a replay without the body: %+v (%v)", one, err)
+	}
+	if err := (DeadLetters{}).Read(t.Context(), s.JS, nil); err == nil ||
+		err.Error() != "the subject of the dead letters is missing; set DeadLetters.Subject" {
+		t.Errorf("without a subject: %v", err)
+	}
 	if _, err := (DeadLetters{Subject: "dead.>"}).Find(t.Context(), s.JS, 99); !errors.Is(err, ErrNoDeadLetter) {
 		t.Errorf("a dead letter that does not exist: %v", err)
 	}

@@ -65,7 +65,8 @@ type Replays struct {
 const replayTimeout = 5 * time.Second
 
 // Do replays a dead letter that was read with its body, and deletes it. The error is that of a deletion that failed,
-// after which the next replay would publish the message again; why a letter was not replayed is in the result.
+// after which the next replay would publish the message again; why a letter was not replayed is in the result. A letter
+// that was read without its body is not replayed.
 func (r Replays) Do(ctx context.Context, js jetstream.JetStream, l *DeadLetter) (ReplayedLetter, error) {
 	one := ReplayedLetter{Stream: l.Stream, Number: l.Number, Code: l.Header.Get(wire.HeaderCode),
 		Source: l.Header.Get(wire.HeaderSource), To: cmp.Or(r.To, l.Header.Get(wire.HeaderSubject)), Bytes: l.Bytes,
