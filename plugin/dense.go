@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -15,6 +16,9 @@ import (
 // features and, unless label is "", a column of labels, of which "" is none. The caller releases it.
 func FromDense(x *mat.Dense, features, label string, labels []string) (arrow.Record, error) {
 	n, m := x.Dims()
+	if m == 0 {
+		return nil, errors.New("the matrix has no columns; give one for each feature")
+	}
 	if label != "" && len(labels) != n {
 		return nil, fmt.Errorf("a matrix of %d rows with %d labels: give one for each row, \"\" for none", n, len(labels))
 	}

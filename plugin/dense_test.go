@@ -115,6 +115,9 @@ func TestDense(t *testing.T) {
 	if n, d := some.Dims(); n != 19 || d != 2 || !mat.Equal(some.Slice(3, 19, 0, 2), all.Slice(4, 20, 0, 2)) {
 		t.Errorf("a rejected row leaves %d x %d", n, d)
 	}
+	if _, err := plugin.FromDense(&mat.Dense{}, "x", "", nil); err == nil {
+		t.Error("a matrix without columns is a record")
+	}
 	if _, err := plugin.FromDense(x, "x", "label", labels[:3]); err == nil {
 		t.Error("20 rows take 3 labels")
 	}

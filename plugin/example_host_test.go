@@ -32,7 +32,7 @@ func ExampleReadFrom() {
 		},
 		Store: func(_ context.Context, r *plugin.Release) (string, error) {
 			version := fmt.Sprint("v", r.Epoch)
-			live = &plugin.Live{Model: r.Model, Version: version, Epoch: r.Epoch, Seen: r.Last, State: r.State}
+			live = r.Live(version, live)
 			return version, nil
 		},
 		Checkpoint: func(_ context.Context, state []byte) error {

@@ -20,7 +20,7 @@
 // The method is one of package fit's table, by name, or the host's own fit.Criterion, in Config.Fit.Criterion.
 //
 // The types of configuration, results and status are aliases of those in package plugin/spec. The errors that a host
-// handles are [ErrNoModel], [ErrClosed], [ErrFixed] and [ErrFewRows], and the codes of package arrowio.
+// handles are [ErrNoModel], [ErrContract], [ErrClosed], [ErrFixed] and [ErrFewRows], and the codes of package wire.
 //
 // The package uses no NATS, no metrics library and no configuration format.
 package plugin

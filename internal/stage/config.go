@@ -95,11 +95,19 @@ func checkValues(c *spec.Config) error {
 	if c.Training.Window.Rows < 4 {
 		return fmt.Errorf("a window of %d rows is too small; two classes of two rows need 4", c.Training.Window.Rows)
 	}
+	if t := c.Training; c.Classes < 0 || t.Window.Bytes < 0 || t.Window.Age < 0 || t.Every.Rows < 0 ||
+		t.Every.Period < 0 {
+		return fmt.Errorf("%d classes, a window of %d bytes and %v, and a fit every %d rows or %v: none can be negative",
+			c.Classes, t.Window.Bytes, t.Window.Age, t.Every.Rows, t.Every.Period)
+	}
 	return nil
 }
 
 // checkLearning refuses settings that a stage cannot learn with.
 func checkLearning(c *spec.Config) error {
+	if c.Resume != nil && c.Resume.Model == nil {
+		return errors.New("Config.Resume has no model; set its Model, or leave Resume nil")
+	}
 	if len(c.Spec.Features) == 0 && c.Contract == nil {
 		return errors.New(`no features are named, so nothing would be learned or transformed: set Config.Spec.Features ` +
 			`to columns of numbers, or to "*" for all of them, and Config.Spec.Label to the column of the classes`)

@@ -400,6 +400,16 @@ func (l *learner) isCountingDue() bool {
 	return l.counting != nil && l.counting.due
 }
 
+// storeContract calls the host. A panic there is an error.
+func (l *learner) storeContract(ctx context.Context, c *arrowio.Contract) (_ *arrowio.Contract, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("Config.StoreContract panicked: %v", p)
+		}
+	}()
+	return l.config.StoreContract(ctx, c)
+}
+
 // endCounting stores the contract of the leading candidate if none is known, and learns the kept messages that fit the
 // contract, in their order.
 func (l *learner) endCounting(ctx context.Context) {
@@ -413,7 +423,7 @@ func (l *learner) endCounting(ctx context.Context) {
 	if l.stage.Contract() == nil {
 		contract, err := leader.contract, error(nil)
 		if l.config.StoreContract != nil {
-			contract, err = l.config.StoreContract(ctx, contract)
+			contract, err = l.storeContract(ctx, contract)
 		}
 		if err == nil && contract == nil {
 			err = fmt.Errorf("the store returned no schema")

@@ -181,22 +181,32 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 func (l *learner) advance(ctx *pace) {
 	ctx.begin()
 	if l.beginIfIdle() {
-		l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
+		l.tick(ctx)
 		l.publishStatus()
 	}
 }
 
-// handle passes an event to the trainer. A panic, which is a bug of this package, ends the event and not the host.
+// handle passes an event to the trainer.
 func (l *learner) handle(ctx context.Context, next *trainer.Event) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.config.Logger.Error("learning from a message panicked; please report it", "panic", p,
-				"stack", string(debug.Stack()))
-			l.report(spec.Outcome{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: len(next.Rows),
-				Reason: "learning from a message panicked", Err: fmt.Errorf("learning from a message panicked: %v", p)})
-		}
-	}()
+	defer l.recoverPanic(len(next.Rows))
 	l.trainer.Learn(ctx, next)
+}
+
+// tick passes the time to the trainer, which does nothing once a model is live.
+func (l *learner) tick(ctx context.Context) {
+	defer l.recoverPanic(0)
+	l.trainer.Tick(ctx, l.config.Clock())
+}
+
+// recoverPanic reports a panic of the trainer, or of a function of the host that the trainer calls. It ends what the
+// worker does now, and not the host.
+func (l *learner) recoverPanic(rows int) {
+	if p := recover(); p != nil {
+		l.config.Logger.Error("learning from a message panicked; please report it", "panic", p,
+			"stack", string(debug.Stack()))
+		l.report(spec.Outcome{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: rows,
+			Reason: "learning from a message panicked", Err: fmt.Errorf("learning from a message panicked: %v", p)})
+	}
 }
 
 func tickInterval(period time.Duration) time.Duration {
@@ -273,9 +283,15 @@ func (l *learner) report(o spec.Outcome) {
 		l.lastFit = o.Duration
 	}
 	l.mu.Unlock()
-	if l.config.Observe != nil {
-		l.config.Observe(o)
+	if l.config.Observe == nil {
+		return
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			l.config.Logger.Error("Config.Observe panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	l.config.Observe(o)
 }
 
 // learn queues the rows of a message.

@@ -769,6 +769,42 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
+// TestPanicsOfTheHost: a panic of StoreContract, Store or Observe is logged, and learning continues.
+func TestPanicsOfTheHost(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	var stores, outcomes int
+	s := newStage(t, func(c *spec.Config) {
+		c.Logger = logTo(&log)
+		now, schemas := time.Unix(1000, 0), 0
+		c.Clock = func() time.Time { now = now.Add(time.Minute); return now }
+		c.StoreContract = func(_ context.Context, c *arrowio.Contract) (*arrowio.Contract, error) {
+			if schemas++; schemas == 1 {
+				panic("no schema")
+			}
+			return c, nil
+		}
+		c.Store = func(context.Context, *spec.Release) (string, error) {
+			if stores++; stores == 1 {
+				panic("no store")
+			}
+			return "v", nil
+		}
+		c.Observe = func(o spec.Outcome) { outcomes++; panic("no observer") }
+	})
+	learnRows(t, s, 1, clouds(rand.New(rand.NewPCG(7, 8)), 600, 3))
+	if s.Live() == nil || stores < 2 || outcomes < 2 {
+		t.Errorf("live %v after %d stores and %d outcomes", s.Live(), stores, outcomes)
+	}
+	s.Close()
+	for _, want := range []string{"Config.StoreContract panicked: no schema", `panic="no store"`,
+		`panic="no observer"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s: %s", want, &log)
+		}
+	}
+}
+
 // TestPanicOfAnEvent: an event that panics is logged and reported, and does not end the goroutine that handles it.
 func TestPanicOfAnEvent(t *testing.T) {
 	t.Parallel()
@@ -785,6 +821,10 @@ func TestPanicOfAnEvent(t *testing.T) {
 		!math.IsNaN(outcomes[0].Candidate) || !math.IsNaN(outcomes[0].Previous) ||
 		!strings.HasPrefix(outcomes[0].Err.Error(), "learning from a message panicked: ") {
 		t.Errorf("outcomes %+v", outcomes)
+	}
+	s.learner.trainer = nil
+	if s.learner.tick(t.Context()); len(outcomes) != 2 {
+		t.Errorf("after the time: outcomes %+v", outcomes)
 	}
 	if !strings.HasPrefix(log.String(), `level=ERROR msg="learning from a message panicked; please report it" panic="`) ||
 		!strings.Contains(log.String(), ` stack="goroutine`) {

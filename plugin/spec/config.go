@@ -118,7 +118,9 @@ type Labels struct {
 	Bytes int64         // memory for rows and labels that wait for each other; default 256 MiB
 }
 
-// Config configures a stage. Zero fields mean the defaults.
+// Config configures a stage. Zero fields mean the defaults. A panic of StoreContract, Store, Checkpoint, SettleEpoch or
+// Observe is logged and does not end the process. These functions must not call Close or Wait of the stage: both wait
+// for the worker that calls them.
 type Config struct {
 	Spec arrowio.Spec // which columns of a message are read
 	// Contract is the schema of the messages. If it is nil, it is that of Spec if Spec fixes one, or that of the model

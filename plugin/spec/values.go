@@ -74,19 +74,19 @@ type Position struct {
 	Source  string // the sender if the host knows it, such as a subject
 }
 
-// Result is the output for one message.
+// Result is the output for one message. It is not safe for concurrent use while it is changed.
 type Result struct {
 	Live     *Live // the model that all rows were transformed with
 	Reduced  arrowio.Reduced
 	Rejected [][]int         // rows for the dead letters, by batch, ascending; nil if there are none
-	Faults   []arrowio.Fault // what is wrong with the rejected rows, in their order
+	Faults   []arrowio.Fault // what is wrong with the rejected rows, in the order in which they were rejected
 	Skipped  int             // rows left out by configuration
 }
 
 // RejectedRows returns the number of rejected rows.
 func (r *Result) RejectedRows() int { return len(r.Faults) }
 
-// Reject moves a row from the output to the rejected rows.
+// Reject moves a row from the output to the rejected rows. A row that was rejected or skipped before makes Encode fail.
 func (r *Result) Reject(batch, row int, fault arrowio.Fault) {
 	r.drop(batch, row)
 	r.Rejected = insertRow(r.Rejected, len(r.Reduced.Y), batch, row)
