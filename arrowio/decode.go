@@ -32,7 +32,7 @@ const (
 	maxPlanBytes = 4 << 20
 )
 
-// NewDecoder returns a decoder of messages as described by spec.
+// NewDecoder returns a decoder of messages as described by spec, whose slices and maps must not change afterwards.
 func NewDecoder(spec Spec) (*Decoder, error) {
 	if err := spec.check(); err != nil {
 		return nil, err

@@ -8,7 +8,8 @@ func FromDense(x *mat.Dense) Rows {
 	return Rows{N: raw.Rows, Blocks: []Block{{F64: raw.Data, Cols: raw.Cols, RowStride: raw.Stride, ColStride: 1}}}
 }
 
-// ToDense copies the outputs of Project, of dim numbers each, into a matrix of gonum. Without outputs it is empty.
+// ToDense copies the outputs of Project, of dim numbers each, into a matrix of gonum. Without outputs it is empty. It
+// panics if y does not consist of rows of dim numbers.
 func ToDense(y []float32, dim int) *mat.Dense {
 	if len(y) == 0 {
 		return &mat.Dense{}

@@ -17,7 +17,8 @@ import (
 )
 
 // Model is a fitted projection from M features to Dim outputs. It is immutable and safe for concurrent use. Slices and
-// maps that its methods return are copies.
+// maps that its methods return are copies, except those of Content and Report. The zero value is not usable: New, Read
+// and package fit make models.
 type Model struct {
 	fitted  Content // without the map
 	mapping mapping.Map
@@ -226,7 +227,7 @@ func (m *Model) Params() map[string]string { return maps.Clone(m.fitted.Params) 
 // "barycentric", "geodesic", "tangent" and "similarity".
 func (m *Model) Map() string { return m.mapping.Kind() }
 
-// Report is what the fit found and decided.
+// Report is what the fit found and decided. Its slices and pointers are shared with the model and must not be changed.
 func (m *Model) Report() Report { return m.fitted.Report }
 
 // Digest identifies the content of the model: the SHA-256 of the content section of its file, in hexadecimal. Note and

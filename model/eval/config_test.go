@@ -43,7 +43,10 @@ func TestRefusedConfigs(t *testing.T) {
 	}
 	one := &model.Data{N: 1, M: 1, X: []float64{1}, Y: []int{0}, Classes: []string{"a"}}
 	for want, d := range map[string]*model.Data{"eval: 0 labels for 1 rows; it needs labelled rows": {N: 1, M: 1},
-		"eval: 0 labels for 0 rows; it needs labelled rows":         {M: 1},
+		"eval: 0 labels for 0 rows; it needs labelled rows": {M: 1},
+		"eval: no rows are given":                           nil,
+		"eval: 1 values are not 1 rows x 2 features; it needs the rows in memory": {N: 1, M: 2, X: []float64{1},
+			Y: []int{0}},
 		"eval: no class has the 2 labelled rows that a split needs": one} {
 		err := Evaluate(t.Context(), d, Config{Methods: []string{Raw}}, func(Result) error { return nil })
 		if err == nil || err.Error() != want {

@@ -175,8 +175,14 @@ func Evaluate(ctx context.Context, d *model.Data, c Config, yield func(Result) e
 		return err
 	}
 	c = c.withDefaults()
+	if d == nil {
+		return errors.New("eval: no rows are given")
+	}
 	if len(d.Y) != d.N || d.N == 0 {
 		return fmt.Errorf("eval: %d labels for %d rows; it needs labelled rows", len(d.Y), d.N)
+	}
+	if d.M < 1 || len(d.X)/d.M != d.N || len(d.X)%d.M != 0 {
+		return fmt.Errorf("eval: %d values are not %d rows x %d features; it needs the rows in memory", len(d.X), d.N, d.M)
 	}
 	splits, err := c.splits(d.Y)
 	if err != nil {

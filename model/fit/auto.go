@@ -123,8 +123,12 @@ func presentClasses(d *model.Data) int {
 }
 
 // WithChoice replaces Auto and AutoDim by what was chosen, so that other rows can be fitted in the same way. The
-// report of such a fit contains the choice. A chosen dimension of 0 is the method's default.
+// report of such a fit contains the choice. A chosen dimension of 0 is the method's default. c is unchanged if choice is
+// nil, as in the report of a fit that left nothing open.
 func (c Config) WithChoice(choice *model.Choice) Config {
+	if choice == nil {
+		return c
+	}
 	if c.withDefaults().Method == Auto {
 		c.Params = candidateParams(choice.Method, c.Params["ridge"])
 		switch {

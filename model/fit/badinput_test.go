@@ -7,6 +7,21 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
+// TestSizesThatOverflow: the product of the sizes of data is not computed.
+func TestSizesThatOverflow(t *testing.T) {
+	_, err := Fit(t.Context(), &model.Data{N: 1 << 32, M: 1 << 32}, Config{Method: "pca"})
+	if want := "data: 0 values are not 4294967296 rows x 4294967296 features"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestWithoutChoice: a report without a choice leaves the configuration as it is.
+func TestWithoutChoice(t *testing.T) {
+	if c := (Config{Method: Auto, Dim: AutoDim}).WithChoice(nil); c.Method != Auto || c.Dim != AutoDim {
+		t.Errorf("%+v", c)
+	}
+}
+
 // auto on rows that are few, wide, or nearly without classes: it chooses among the candidates that can be fitted.
 func TestAutoOfBadRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))

@@ -202,6 +202,30 @@ func TestLandmarksPartRings(t *testing.T) {
 	}
 }
 
+// TestLandmarksOfOtherRows: rows of other features than those of the landmarks, and too little room, are errors.
+func TestLandmarksOfOtherRows(t *testing.T) {
+	l, err := DrawLandmarks(t.Context(), synthetic(7, 40, 4, 2), Config{Landmarks: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := make([]float64, 3*l.Dim())
+	for want, err := range map[string]error{
+		"landmarks: row 1 has 3 features, the landmarks have 4": l.Map(t.Context(), room,
+			[][]float64{{1, 2, 3, 4}, {1, 2, 3}}),
+		"landmarks: row 0 has 5 features, the landmarks have 4": l.Map(t.Context(), room, [][]float64{{1, 2, 3, 4, 5}}),
+		"landmarks: room for 0 numbers; 1 rows of 8 features need 8": l.Map(t.Context(), nil,
+			[][]float64{{1, 2, 3, 4}}),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := l.Fit(t.Context(), synthetic(8, 40, 5, 2), Config{Method: "lda"}); err == nil ||
+		err.Error() != "landmarks: row 0 has 5 features, the landmarks have 4" {
+		t.Errorf("a fit of rows of five features: %v", err)
+	}
+}
+
 func TestLandmarksOfWhatThereIs(t *testing.T) {
 	iris := fixture.Dataset(t, "iris")
 	few := fit(t, iris, Config{Method: "lda", Dim: 1, Landmarks: 1000})

@@ -80,7 +80,7 @@ func affordable(c Config, train *model.Data, all []map[string]string, dim int) (
 // nearest-neighbour classifier on the training rows: most correct rows first; ties go to the defaults, then to the
 // earlier one. Combinations that cannot be fitted in a fold, or would hold more than c.Memory, are left out. Scaling
 // and everything learned are refitted in each fold. The defaults are the result if no row can be held out, or if no
-// combination is left. progress is called with the share that is done.
+// combination is left. progress, if not nil, is called with the share that is done.
 func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress func(float64)) (Tuning, error) {
 	ctx = parallel.Limit(ctx, c.Workers)
 	m, err := c.method()
@@ -101,6 +101,9 @@ func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress
 	p, err := frame.Prepare(ctx, train, true, c.Scale == model.ScaleUnit, &model.Report{})
 	if err != nil {
 		return nil, err
+	}
+	if progress == nil {
+		progress = func(float64) {}
 	}
 	settings := choose.Settings{Method: m, All: all, Scale: c.Scale, Seed: c.Seed, Progress: progress}
 	ranking, err := settings.Rank(ctx, p, dims)

@@ -54,6 +54,9 @@ func TestTuneWithinMemory(t *testing.T) {
 	c = Config{Method: "lpp", Memory: few}
 	tuned, err := Tune(t.Context(), train, c, []int{2}, begun)
 	more := func(p map[string]string) bool { return p["k"] != "5" }
+	if _, err := Tune(t.Context(), train, Config{Method: "lpp"}, []int{2}, nil); err != nil {
+		t.Errorf("without progress: %v", err)
+	}
 	if err != nil || len(tuned[2]) == 0 || slices.ContainsFunc(tuned[2], more) {
 		t.Errorf("%v, error %v", tuned, err)
 	}

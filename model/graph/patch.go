@@ -15,6 +15,9 @@ type Patch struct {
 }
 
 func (p Patch) check(n int) error {
+	if p.L == nil {
+		return fmt.Errorf("patch alignment: a patch of %d rows has no part matrix", len(p.Rows))
+	}
 	if k := p.L.SymmetricDim(); k != len(p.Rows) {
 		return fmt.Errorf("patch alignment: %d rows with a part matrix of order %d", len(p.Rows), k)
 	}
@@ -29,6 +32,9 @@ func (p Patch) check(n int) error {
 // Align is the alignment matrix of all patches, sparse n x n: the sum of S_i L_i S_i', S_i the selection of the rows
 // of patch i. It is the matrix of a nonlinear method, and WeightForm makes that of the linear method from it.
 func Align(n int, patches iter.Seq[Patch]) (*Matrix, error) {
+	if n < 0 || patches == nil {
+		return nil, fmt.Errorf("patch alignment: no patches, or %d rows", n)
+	}
 	var entries []entry
 	for p := range patches {
 		if err := p.check(n); err != nil {

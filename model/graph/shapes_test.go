@@ -82,6 +82,15 @@ func TestBadShapesAreRefused(t *testing.T) {
 			_, _, err := lists.Connect(ctx, three, Connect)
 			return err
 		},
+		"patch alignment: no patches, or 2 rows": func() error { _, err := Align(2, nil); return err },
+		"patch alignment: no patches, or -1 rows": func() error {
+			_, err := Align(-1, slices.Values([]Patch{}))
+			return err
+		},
+		"patch alignment: a patch of 1 rows has no part matrix": func() error {
+			_, err := Align(2, slices.Values([]Patch{{Rows: []int{1}}}))
+			return err
+		},
 		"reconstruction: lists of 2 rows, 2 queries of 3 and references of 1 columns": func() error {
 			_, err := Barycentric(ctx, x, wide, lists, 0.1)
 			return err

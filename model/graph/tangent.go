@@ -106,7 +106,7 @@ func outer(z *mat.Dense) *mat.SymDense {
 // Coordinates' of the centred rows, in columns, cut to its dimension. The matrices are empty if Dim is 0, as for equal
 // rows.
 type Tangent struct {
-	Rows        []int
+	Rows        []int // of the patch, not copied
 	Mean        []float64
 	Singular    []float64  // descending, all above the numeric rank cut
 	Basis       *mat.Dense // m x Dim, orthonormal columns: the tangent space

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -30,7 +31,7 @@ type Set struct {
 	second []*mat.SymDense
 }
 
-// New returns an empty set of m features. With perClass it keeps separate second moments for every class (m x m
+// New returns an empty set of m >= 1 features. With perClass it keeps separate second moments for every class (m x m
 // numbers each), which SLE one-versus-rest needs; otherwise one matrix for all labelled rows and one for the others.
 func New(m int, perClass bool) *Set { return &Set{m: m, perClass: perClass} }
 
@@ -55,7 +56,7 @@ func (s *Set) Classes() int { return max(len(s.weight)-1, 0) }
 
 // Count is the number of rows of class c, or of the unlabelled rows for c = -1.
 func (s *Set) Count(c int) float64 {
-	if c+1 >= len(s.weight) {
+	if c < -1 || c+1 >= len(s.weight) {
 		return 0
 	}
 	return s.weight[c+1]
@@ -69,13 +70,17 @@ func (s *Set) SetShift(r []float64) error {
 	if len(r) != s.m {
 		return fmt.Errorf("moments: shift of %d numbers for %d features", len(r), s.m)
 	}
+	if floats.HasNaN(r) || math.IsInf(floats.Norm(r, math.Inf(1)), 0) {
+		return fmt.Errorf("moments: the shift %g is not finite", r)
+	}
 	s.shift = slices.Clone(r)
 	return nil
 }
 
 // Add adds rows: x is n x m row-major, y the class of each row (-1: no label; nil: none has one). A class index past
-// the last one grows the set. After an error the set is unchanged, unless the error is a panic: the set must not be
-// used then. ctx only limits the goroutines: either all rows are added or none.
+// the last one grows the set, whose memory is proportional to the largest index. After an error the set is unchanged,
+// unless the error is a panic: the set must not be used then. ctx only limits the goroutines: either all rows are added
+// or none.
 func (s *Set) Add(ctx context.Context, x []float64, y []int) error {
 	rows := make([][]float64, len(x)/max(s.m, 1))
 	if s.m < 1 || len(x) != len(rows)*s.m {
@@ -134,10 +139,18 @@ func (s *Set) Merge(o *Set) error {
 }
 
 // MergeFilled is Merge as if features[i] of each row of o had the value values[i]. In o these features must be 0 in all
-// rows: they stand for values that are missing.
+// rows: they stand for values that are missing. After an error the set is unchanged.
 func (s *Set) MergeFilled(o *Set, features []int, values []float64) error {
 	if o.shift == nil || len(features) == 0 {
 		return s.Merge(o)
+	}
+	if len(values) != len(features) {
+		return fmt.Errorf("moments: %d values for %d features", len(values), len(features))
+	}
+	for i, j := range features {
+		if j < 0 || j >= o.m || math.IsNaN(values[i]) || math.IsInf(values[i], 0) {
+			return fmt.Errorf("moments: value %g for feature %d of %d", values[i], j, o.m)
+		}
 	}
 	filled := *o
 	filled.shift = slices.Clone(o.shift)

@@ -26,6 +26,9 @@ type Summary struct {
 // Summary computes the statistics about the mean, of the labelled rows or of all rows. It costs O(m^2), and with
 // second moments by class O(C m^2).
 func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
+	if s.m < 1 {
+		return nil, fmt.Errorf("moments: no rows")
+	}
 	out := &Summary{Mean: make([]float64, s.m), Total: linalg.NewSym(s.m)}
 	first := 0
 	if labelledOnly {

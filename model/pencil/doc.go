@@ -6,5 +6,5 @@
 // used.
 //
 // Matrices are gonum's. Functions do not keep or change their arguments unless they say so, and are safe for concurrent
-// use on distinct results.
+// use on distinct results. Those without an error result panic if shapes do not match, as gonum's do.
 package pencil

@@ -34,11 +34,15 @@ type Metric struct {
 // Identity is the metric of the constraint A'A = I in m columns.
 func Identity(m int) *Metric { return &Metric{m: m, rank: m} }
 
-// Ridge factors D + rho I by Cholesky. rho is absolute and not negative; see Rho for the relative form.
+// Ridge factors D + rho I by Cholesky. rho is absolute and not negative; see Rho for the relative form. The error is
+// ErrNotDefinite, unless rho is not valid. The metric keeps D, which must not change while the metric is used.
 func Ridge(d mat.Symmetric, rho float64) (*Metric, error) {
 	m := d.SymmetricDim()
 	if !(rho >= 0) || math.IsInf(rho, 0) {
 		return nil, fmt.Errorf("ridge %g is not a finite number >= 0", rho)
+	}
+	if m == 0 {
+		return nil, fmt.Errorf("%w: order 0", ErrNotDefinite)
 	}
 	room := takeRoom()
 	*room = slices.Grow((*room)[:0], m*m)[:m*m]
@@ -78,7 +82,8 @@ const wellConditioned = 1e10
 
 // Cut factors D by a rank cut. Columns of D with zero variance are dropped, the others are equilibrated to unit
 // diagonal, and eigenvalues of at most m eps s_max count as zero, so that a direction counts by its own scale and not
-// by that of the largest feature. The null space is dropped, as a principal component analysis in front would do.
+// by that of the largest feature. The null space is dropped, as a principal component analysis in front would do. The
+// metric keeps D, which must not change while the metric is used.
 func Cut(d mat.Symmetric) (*Metric, error) {
 	m := d.SymmetricDim()
 	e, q, err := equilibrate(d, new([]float64))

@@ -222,6 +222,9 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 	if m != q.m {
 		return nil, fmt.Errorf("factor with %d rows, denominator of order %d", m, q.m)
 	}
+	if j != nil && j.SymmetricDim() != c {
+		return nil, fmt.Errorf("factor with %d columns, inner matrix of order %d", c, j.SymmetricDim())
+	}
 	if q.rank == 0 || c == 0 {
 		return nil, &RankError{Asked: d, Max: 0}
 	}

@@ -1,6 +1,7 @@
 package pencil
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -94,5 +95,16 @@ func TestReleasedMemory(t *testing.T) {
 		if !mat.Equal(first.Vectors, vectors) || !slices.Equal(kept.u.u, u) {
 			t.Errorf("order %d: later calls change a solution, or another metric", n)
 		}
+	}
+}
+
+// TestWrongOrders: a denominator of order 0, and an inner matrix of another order than the factor's columns.
+func TestWrongOrders(t *testing.T) {
+	if _, err := Ridge(&mat.SymDense{}, 1); !errors.Is(err, ErrNotDefinite) {
+		t.Errorf("order 0: %v", err)
+	}
+	_, err := SolveLow(t.Context(), mat.NewDense(3, 1, []float64{1, 2, 3}), mat.NewSymDense(2, nil), Identity(3), 1)
+	if want := "factor with 1 columns, inner matrix of order 2"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

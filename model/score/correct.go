@@ -2,6 +2,7 @@ package score
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/embedd/embedd/model"
@@ -19,6 +20,9 @@ func Correct(ctx context.Context, m *model.Model, train, test *model.Data, k int
 // CorrectRows is Correct for each test row.
 func CorrectRows(ctx context.Context, m *model.Model, train, test *model.Data, k int) ([]bool, error) {
 	for _, d := range []*model.Data{train, test} {
+		if d == nil {
+			return nil, errors.New("correct: no rows are given")
+		}
 		if len(d.Y) != d.N || len(d.X) != d.N*d.M {
 			return nil, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X),
 				d.N, d.M)
@@ -49,7 +53,7 @@ func CorrectRows(ctx context.Context, m *model.Model, train, test *model.Data, k
 	return CorrectRowsNN(ctx, ref, train.Y, query, test.Y, m.Dim(), k)
 }
 
-// Outputs are the outputs of all rows, as float64.
+// Outputs are the outputs of all rows, n x Dim row-major, as float64. The error is that of Model.Project.
 func Outputs(ctx context.Context, m *model.Model, d *model.Data) ([]float64, error) {
 	y := make([]float32, d.N*m.Dim())
 	if err := m.ProjectContext(ctx, y, model.DenseRows(d.X, d.N, d.M)); err != nil {

@@ -15,7 +15,20 @@ const linearRidge = 1e-3
 // per class, fitted to 1 for reference rows of the class and 0 for others; ties to the lower class. Rows are row-major
 // with dim numbers, all finite; refY are classes below the given number.
 func Linear(ref []float64, refY []int, query []float64, dim, classes int) ([]int, error) {
-	n, queries := len(refY), len(query)/dim
+	n := len(refY)
+	if dim < 1 || n < 1 || len(ref) != n*dim || len(query)%dim != 0 {
+		return nil, fmt.Errorf("linear classifier: %d references of %d numbers and queries of %d numbers are not rows of %d",
+			n, len(ref), len(query), dim)
+	}
+	for i, y := range refY {
+		if y < 0 || y >= classes {
+			return nil, fmt.Errorf("linear classifier: reference %d has class %d of %d", i, y, classes)
+		}
+	}
+	queries := len(query) / dim
+	if queries == 0 {
+		return nil, nil
+	}
 	x, q := mat.NewDense(n, dim, nil), mat.NewDense(queries, dim, nil)
 	x.Copy(mat.NewDense(n, dim, ref))
 	q.Copy(mat.NewDense(queries, dim, query))

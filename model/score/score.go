@@ -2,6 +2,7 @@ package score
 
 import (
 	"context"
+	"fmt"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -16,11 +17,16 @@ func Nearest(ctx context.Context, ref []float64, refN int, query []float64, quer
 
 // Neighbors returns the indices of the k nearest references of each query, queryN x k row-major, nearest first, ties
 // to the lower index. k is limited to refN. The result is that of comparing float64 sums of squared differences one
-// pair after the other, but it is computed faster, and on as many cores as ctx allows.
+// pair after the other, but it is computed faster, and on as many cores as ctx allows. ref and query have at least refN
+// and queryN rows.
 func Neighbors(ctx context.Context, ref []float64, refN int, query []float64, queryN, dim, k int) ([]int, error) {
 	k = min(k, refN)
 	if k < 1 || queryN < 1 {
 		return nil, nil
+	}
+	if dim < 1 || len(ref)/dim < refN || len(query)/dim < queryN {
+		return nil, fmt.Errorf("neighbours: %d and %d numbers are less than %d references and %d queries of %d numbers",
+			len(ref), len(query), refN, queryN, dim)
 	}
 	found := make([]int, 0, queryN*k)
 	nb, err := graph.NearestTo(ctx, mat.NewDense(refN, dim, ref[:refN*dim]),
@@ -54,7 +60,7 @@ func count(right []bool) (n int) {
 // CorrectRowsNN is CorrectNN for each query.
 func CorrectRowsNN(ctx context.Context, ref []float64, refY []int, query []float64, queryY []int, dim,
 	k int) ([]bool, error) {
-	k = min(k, len(refY))
+	k = max(min(k, len(refY)), 0)
 	at, err := Neighbors(ctx, ref, len(refY), query, len(queryY), dim, k)
 	if err != nil {
 		return nil, err

@@ -106,3 +106,32 @@ func normals(r *rand.Rand, n int) []float64 {
 	}
 	return x
 }
+
+// TestWrongShapes: slices that are not rows of the given size, and classes out of range, are errors.
+func TestWrongShapes(t *testing.T) {
+	two := []float64{1, 2}
+	for _, c := range []struct{ refN, queryN, dim int }{{3, 2, 1}, {2, 3, 1}, {2, 2, 0}, {2, 2, -1}, {1 << 62, 1, 4}} {
+		if _, err := Neighbors(t.Context(), two, c.refN, two, c.queryN, c.dim, 1); err == nil {
+			t.Errorf("neighbours of %+v: no error", c)
+		}
+	}
+	if right, err := CorrectNN(t.Context(), two, []int{0, 1}, two, []int{0, 1}, 1, -1); err != nil || right != 0 {
+		t.Errorf("no neighbours: %d rows are correct (%v)", right, err)
+	}
+	for _, c := range []struct {
+		classes      []int
+		queries, dim int
+		all          int
+	}{{[]int{0, 1}, 1, 0, 2}, {nil, 1, 1, 2}, {[]int{0}, 1, 1, 2}, {[]int{0, 2}, 1, 1, 2}, {[]int{0, -1}, 1, 1, 2},
+		{[]int{0}, 1, 2, 2}} {
+		if _, err := Linear(two, c.classes, two[:c.queries], c.dim, c.all); err == nil {
+			t.Errorf("linear classifier of %+v: no error", c)
+		}
+	}
+	if class, err := Linear(two, []int{0, 1}, nil, 1, 2); err != nil || len(class) != 0 {
+		t.Errorf("no queries: %v (%v)", class, err)
+	}
+	if _, err := Correct(t.Context(), nil, nil, nil, 1); err == nil {
+		t.Error("no data: no error")
+	}
+}

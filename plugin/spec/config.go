@@ -120,7 +120,7 @@ type Labels struct {
 
 // Config configures a stage. Zero fields mean the defaults. A panic of StoreContract, Store, Checkpoint, SettleEpoch or
 // Observe is logged and does not end the process. These functions must not call Close or Wait of the stage: both wait
-// for the worker that calls them.
+// for the worker that calls them. Slices, maps and pointers of a Config must not change after New.
 type Config struct {
 	Spec arrowio.Spec // which columns of a message are read
 	// Contract is the schema of the messages. If it is nil, it is that of Spec if Spec fixes one, or that of the model

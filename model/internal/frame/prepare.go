@@ -62,7 +62,7 @@ func check(d *model.Data) error {
 	switch {
 	case d == nil:
 		return fmt.Errorf("data: none given")
-	case d.N < 0 || d.M < 1 || len(d.X) != d.N*d.M && d.Stored == nil:
+	case d.N < 0 || d.M < 1 || (len(d.X)/d.M != d.N || len(d.X)%d.M != 0) && d.Stored == nil:
 		return fmt.Errorf("data: %d values are not %d rows x %d features", len(d.X), d.N, d.M)
 	case d.Y != nil && len(d.Y) != d.N:
 		return fmt.Errorf("data: %d labels for %d rows", len(d.Y), d.N)

@@ -129,6 +129,15 @@ func (l *Landmarks) Dim() int { _, r := l.back.Dims(); return r }
 // Map writes the features that the landmarks make of rows.
 func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) (err error) {
 	defer parallel.Recover(&err, "landmarks")
+	if len(dst) < len(rows)*l.Dim() {
+		return fmt.Errorf("landmarks: room for %d numbers; %d rows of %d features need %d", len(dst), len(rows), l.Dim(),
+			len(rows)*l.Dim())
+	}
+	for i, row := range rows {
+		if len(row) != len(l.mean) {
+			return fmt.Errorf("landmarks: row %d has %d features, the landmarks have %d", i, len(row), len(l.mean))
+		}
+	}
 	most := min(mapRows, len(rows))
 	z, k := make([]float64, most*len(l.mean)), make([]float64, (most*l.Len()+tile.Lanes-1)/tile.Lanes*tile.Lanes)
 	for from := 0; from < len(rows); from += mapRows {
