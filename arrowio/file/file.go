@@ -472,7 +472,8 @@ func NewWriter(out io.Writer, name string) *Writer {
 	return &Writer{name: name, sink: &frameWriter{out: out}}
 }
 
-// Write writes one batch. All batches have the schema of the first.
+// Write writes one batch. All batches have the schema of the first. After Close or Discard the error is os.ErrClosed. Call
+// Discard after an error: Close completes the file with the batches before.
 func (w *Writer) Write(rec arrow.Record) error {
 	msg, err := arrowio.FromRecords(rec.Schema(), rec)
 	if err != nil {
@@ -484,6 +485,9 @@ func (w *Writer) Write(rec arrow.Record) error {
 // WriteMessage writes the batches of a message that an arrowio.Decoder accepted or an arrowio.Encoder wrote. A message
 // without batches only sets the schema. The writer does not keep msg.
 func (w *Writer) WriteMessage(msg []byte) (err error) {
+	if w.done {
+		return w.named(os.ErrClosed)
+	}
 	defer recoverTo(w.name, &err)
 	return w.named(w.sink.write(msg))
 }

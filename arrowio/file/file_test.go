@@ -1125,6 +1125,20 @@ func TestWritersRefuse(t *testing.T) {
 			t.Errorf("%s of %d records: %v, want %q", c.name, len(c.batch), err, c.want)
 		}
 	}
+	path := filepath.Join(t.TempDir(), "a.csv")
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(one), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(one); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a batch after Close: %v", err)
+	}
+	if _, err := (Options{}).OpenAll(nil); err == nil || err.Error() != "no files are named; give at least one" {
+		t.Errorf("no files: %v", err)
+	}
 	const suffixes = ": the suffix says the format of the output: use .csv, .csv.gz, .tsv, .parquet, .arrow (IPC file), " +
 		".arrows (IPC stream), or - for an IPC stream"
 	for _, name := range []string{"a.json", "a.ndjson", "a.jsonl", "a.txt"} {

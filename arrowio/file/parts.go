@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -33,7 +34,10 @@ type part struct {
 // columns of the first, by name and type; a column of nulls has any type. The types of CSV are those of the values in
 // all files, as if they were one.
 func (how Options) OpenAll(paths []string) (*Reader, error) {
-	if len(paths) == 1 {
+	switch len(paths) {
+	case 0:
+		return nil, errors.New("no files are named; give at least one")
+	case 1:
 		return how.Open(paths[0])
 	}
 	if err := how.checkFormats(paths); err != nil {

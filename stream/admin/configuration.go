@@ -17,7 +17,7 @@ import (
 // CompareConfiguration returns the keys of a pipeline's configuration that are not those with which it last ran, and
 // what a start makes of each. It changes nothing. js may be nil for a pipeline on core NATS.
 func CompareConfiguration(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) ([]spec.Change, error) {
-	return guard(ctx, js, "reading the configuration in effect", p.Name,
+	return guard(ctx, js, "reading the configuration in effect", &p,
 		func(ctx context.Context) ([]spec.Change, error) {
 			changes, _, err := compareConfiguration(ctx, js, &p)
 			return changes, err

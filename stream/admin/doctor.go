@@ -63,6 +63,9 @@ const (
 // Diagnose examines everything outside the process that the pipelines need: the server, the permissions of its user,
 // streams, consumers and the model store. It changes nothing.
 func Diagnose(ctx context.Context, o Options) ([]Finding, error) {
+	if o.Conn == nil {
+		return nil, errors.New("a diagnosis needs a connection")
+	}
 	pipelines, err := spec.CheckAll(o.Pipelines)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func PlanModelReset(ctx context.Context, js jetstream.JetStream, p spec.Pipeline
 		return nil, fmt.Errorf("the models of pipeline %s are not stored, and a restart begins without one (%w)", p.Name,
 			ErrModelElsewhere)
 	}
-	return guard(ctx, js, "resetting the model", p.Name, func(ctx context.Context) (*ModelReset, error) {
+	return guard(ctx, js, "resetting the model", &p, func(ctx context.Context) (*ModelReset, error) {
 		changes, pointer, err := compareConfiguration(ctx, js, &p)
 		if err != nil {
 			return nil, err
@@ -56,7 +56,7 @@ func PlanModelReset(ctx context.Context, js jetstream.JetStream, p spec.Pipeline
 
 // Apply marks the live model as reset. Running daemons follow.
 func (r *ModelReset) Apply(ctx context.Context, js jetstream.JetStream) error {
-	_, err := guard(ctx, js, "resetting the model", r.Pipeline.Name, func(ctx context.Context) (any, error) {
+	_, err := guard(ctx, js, "resetting the model", &r.Pipeline, func(ctx context.Context) (any, error) {
 		models, err := modelsOf(ctx, js, &r.Pipeline)
 		if models == nil || err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 const requestTimeout = 5 * time.Second
@@ -20,18 +21,21 @@ func ask[T any](ctx context.Context, p *natsx.PermissionMonitor, requests func(c
 }
 
 // guard is ask with an error that names what could not be done, as in "reading the schema", the pipeline, and the
-// permission that is denied. js may be nil if the requests use no server.
-func guard[T any](ctx context.Context, js jetstream.JetStream, what, pipeline string,
+// permission that is denied. js may be nil for a pipeline on core NATS.
+func guard[T any](ctx context.Context, js jetstream.JetStream, what string, p *spec.Pipeline,
 	requests func(context.Context) (T, error)) (answer T, err error) {
-	if js == nil {
+	switch {
+	case js == nil && p.Stream != "":
+		err = spec.ErrNoJetStream
+	case js == nil:
 		answer, err = requests(ctx)
-	} else {
+	default:
 		permissions := natsx.MonitorPermissions(js.Conn())
 		defer permissions.Stop()
 		answer, err = ask(ctx, permissions, requests)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s of pipeline %s: %w", what, pipeline, natsx.ExplainAPIError(err))
+		err = fmt.Errorf("%s of pipeline %s: %w", what, p.Name, natsx.ExplainAPIError(err))
 	}
 	return answer, err
 }

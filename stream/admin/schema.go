@@ -42,7 +42,7 @@ func ReadSchema(ctx context.Context, js jetstream.JetStream, p spec.Pipeline) (S
 		contract, err := p.Stage.Spec.ContractOf(m.Features())
 		return schemaOf(p.Name, schema.Record{Contract: contract}), err
 	}
-	return guard(ctx, js, "reading the schema", p.Name, func(ctx context.Context) (Schema, error) {
+	return guard(ctx, js, "reading the schema", &p, func(ctx context.Context) (Schema, error) {
 		record, err := readSchema(ctx, js, &p)
 		return schemaOf(p.Name, record), err
 	})
@@ -86,7 +86,7 @@ func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipelin
 		return nil, fmt.Errorf("the edges count and read messages under the schema of the hub: set schema.features at the "+
 			"hub and at each of them, with sizes (%w)", ErrSchemaElsewhere)
 	}
-	return guard(ctx, js, "resetting the schema", p.Name, func(ctx context.Context) (*SchemaReset, error) {
+	return guard(ctx, js, "resetting the schema", &p, func(ctx context.Context) (*SchemaReset, error) {
 		r := &SchemaReset{Pipeline: p}
 		r.Contract, _ = p.Stage.Spec.Contract()
 		store, err := schemaStore(ctx, js, &p)
@@ -119,7 +119,7 @@ func PlanSchemaReset(ctx context.Context, js jetstream.JetStream, p spec.Pipelin
 // Apply begins a new generation of the schema. Running daemons with an input stream open the pipeline again.
 func (r *SchemaReset) Apply(ctx context.Context, js jetstream.JetStream) (Schema, error) {
 	p := &r.Pipeline
-	return guard(ctx, js, "resetting the schema", p.Name, func(ctx context.Context) (s Schema, err error) {
+	return guard(ctx, js, "resetting the schema", p, func(ctx context.Context) (s Schema, err error) {
 		store, err := schemaStore(ctx, js, p)
 		if errors.Is(err, jetstream.ErrBucketNotFound) {
 			var bucket *natsx.Bucket

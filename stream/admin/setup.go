@@ -74,7 +74,7 @@ func Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipelin
 // Setup lists the streams and buckets that the pipelines need and, with apply, creates those that are missing: each
 // stream with the subjects of the pipelines and no others. New streams for inputs, labels, outputs and dead letters are
 // separate. It never changes a stream that it did not create. While a plan has a problem it creates nothing. A nil js
-// means a server without JetStream.
+// means a server without JetStream: with apply the error is then ErrNoJetStream if anything is needed.
 func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipeline, apply bool) ([]Plan,
 	error) {
 	p := &planner{js: js, needs: needs.For(needs.Config{Pipelines: pipelines})}
@@ -93,6 +93,9 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 	}
 	if !apply || slices.ContainsFunc(p.plans, func(p Plan) bool { return p.Problem != "" }) {
 		return p.plans, nil
+	}
+	if js == nil && len(p.plans) > 0 {
+		return p.plans, fmt.Errorf("creating streams and buckets: %w", spec.ErrNoJetStream)
 	}
 	for i := range p.plans {
 		plan := &p.plans[i]

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -263,6 +264,28 @@ func TestSetupLimits(t *testing.T) {
 	if _, err := limits.Setup(t.Context(), s.JS, []spec.Pipeline{two}, true); err == nil || !strings.Contains(err.Error(),
 		"replicas") {
 		t.Errorf("three replicas on one server: %v", err)
+	}
+}
+
+// TestWithoutServer: what needs a server is an error without one, not a panic.
+func TestWithoutServer(t *testing.T) {
+	p := piped("p", "in", "in.x", "out.x")
+	p.Models = spec.Models{}
+	for what, call := range map[string]func() error{
+		"setup":                    func() error { _, err := Setup(t.Context(), nil, []spec.Pipeline{p}, true); return err },
+		"reading the schema":       func() error { _, err := ReadSchema(t.Context(), nil, p); return err },
+		"resetting the schema":     func() error { _, err := PlanSchemaReset(t.Context(), nil, p); return err },
+		"applying a schema reset":  func() error { _, err := (&SchemaReset{Pipeline: p}).Apply(t.Context(), nil); return err },
+		"resetting the model":      func() error { _, err := PlanModelReset(t.Context(), nil, p); return err },
+		"applying a model reset":   func() error { return (&ModelReset{Pipeline: p}).Apply(t.Context(), nil) },
+		"comparing configurations": func() error { _, err := CompareConfiguration(t.Context(), nil, p); return err },
+	} {
+		if err := call(); !errors.Is(err, spec.ErrNoJetStream) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := Diagnose(t.Context(), Options{Pipelines: []spec.Pipeline{p}}); err == nil {
+		t.Error("a diagnosis without a connection: no error")
 	}
 }
 
