@@ -43,11 +43,15 @@ type input struct {
 	isStale atomic.Bool
 }
 
-// canHaveAnswer reports whether a message that was stored at a time can be an answer to the input. An earlier one
+// canHaveAnswer reports whether a message that a sink stored at a time can be an answer to the input. An earlier one
 // answers another input: after an older copy of the stream is restored, new messages have sequences that others had.
-// The time of an input that is ahead of our clock does not count.
-func (in *input) canHaveAnswer(at time.Time) bool {
-	return !at.Before(in.Time.Add(-maxClockSkew)) || in.Time.After(in.receivedAt)
+// The times are compared by our clock. That of an input that is ahead of it, or in a mirror, does not count.
+func (in *input) canHaveAnswer(s *sink, at time.Time) bool {
+	if in.source == nil || in.source.isMirror.Load() {
+		return true
+	}
+	stored := in.Time.Add(-time.Duration(in.source.ahead.Load()))
+	return !at.Add(-time.Duration(s.ahead.Load())).Before(stored.Add(-maxClockSkew)) || stored.After(in.receivedAt)
 }
 
 // isDeleteMarker reports whether the server stored the message because the last one of its subject has expired.

@@ -54,6 +54,8 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 		return nil, time.Time{}, err
 	}
 	created := input.CachedInfo().Created
+	s.ahead.Store(int64(time.Until(input.CachedInfo().TimeStamp)))
+	s.isMirror.Store(input.CachedInfo().Config.Mirror != nil)
 	if s.isOrdered() && s.previous.Floor > input.CachedInfo().State.LastSeq { // an older copy of the stream was restored
 		s.previous = bookmark{}
 	}

@@ -125,7 +125,7 @@ func (d *dedup) lookUp(ctx context.Context, parts []*part) error {
 	}
 	for s, wanted := range byID {
 		reached, err := s.read(ctx, from[s], func(stored storedAnswer) {
-			if o := wanted[stored.id]; o != nil && stored.source == o.in.Origin.Source() && o.in.canHaveAnswer(stored.at) {
+			if o := wanted[stored.id]; o != nil && stored.source == o.in.Origin.Source() && o.in.canHaveAnswer(s, stored.at) {
 				o.isStored, o.isDuplicate = true, true
 			}
 		})
@@ -186,7 +186,7 @@ func (d *dedup) isStored(ctx context.Context, o *part) (bool, error) {
 	}
 	has := func(s *sink, name string) bool {
 		one, isKnown := d.known[s].ids[name]
-		return isKnown && one.seq == o.in.Origin.Seq && o.in.canHaveAnswer(time.Unix(0, one.at))
+		return isKnown && one.seq == o.in.Origin.Seq && o.in.canHaveAnswer(s, time.Unix(0, one.at))
 	}
 	if !key.isNewerThan(o.in.Origin) {
 		return has(o.sink, o.id) || has(o.sink, d.identities.second(o)), nil

@@ -80,6 +80,7 @@ func TestAnswerFarBack(t *testing.T) {
 	restored := func() (*part, *answer) {
 		o := to(19_000)
 		o.in.Time, o.in.receivedAt, o.sink = now.Add(2*maxClockSkew), now.Add(3*maxClockSkew), dedup.sinks["out.x"]
+		o.in.source = &source{}
 		return o, &answer{in: o.in, parts: []*part{o}}
 	}
 	o, a := restored()
@@ -183,8 +184,11 @@ func TestWhoseDuplicate(t *testing.T) {
 	check("the answer", ours, true, nil)
 	check("a message that does not exist yet", ours+1, false, errNotStored)
 	check("no sequence", 0, false, errNotStored)
-	o.in.Time, o.in.receivedAt = now.Add(2*maxClockSkew), now.Add(3*maxClockSkew)
+	o.in.Time, o.in.receivedAt, o.in.source = now.Add(2*maxClockSkew), now.Add(3*maxClockSkew), &source{}
 	check("the answer to an earlier input of the same sequence", ours, false, nil)
+	o.in.source.ahead.Store(int64(2 * maxClockSkew))
+	check("the answer to an input that a server whose clock is ahead has stored", ours, true, nil)
+	o.in.source = &source{}
 	o.in.receivedAt = now
 	check("the answer to an input that is ahead of our clock", ours, true, nil)
 	purge()

@@ -30,6 +30,7 @@ type sink struct {
 	end   position
 
 	window atomic.Int64 // its duplicate window, in nanoseconds
+	ahead  atomic.Int64 // by how much the clock of its server is ahead of ours, in nanoseconds
 }
 
 // position is a position in a stream: messages that are stored later have higher sequences.
@@ -65,6 +66,7 @@ func (s *sink) refresh(ctx context.Context) (jetstream.Stream, error) {
 	}
 	s.name, s.first = info.Config.Name, max(info.State.FirstSeq, 1)
 	s.window.Store(int64(info.Config.Duplicates))
+	s.ahead.Store(int64(time.Until(info.TimeStamp)))
 	return stream, nil
 }
 
@@ -133,7 +135,7 @@ func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
 		return true, nil
 	}
 	stored := answerOf(msg.Header, msg.Time)
-	return stored.id == o.id && stored.source == o.in.Origin.Source() && o.in.canHaveAnswer(stored.at) &&
+	return stored.id == o.id && stored.source == o.in.Origin.Source() && o.in.canHaveAnswer(s, stored.at) &&
 		(msg.Subject == o.msg.Subject || info.Config.SubjectTransform != nil), nil
 }
 

@@ -17,6 +17,8 @@ type source struct {
 	identity   consumerIdentity
 	attempts   attempts
 	unbind     atomic.Pointer[context.CancelFunc] // see requestRebind; nil before the first binding
+	ahead      atomic.Int64                       // by how much the clock of the stream's server is ahead of ours
+	isMirror   atomic.Bool                        // the messages have the times of another server
 	*ownership                                    // nil: replicas share it, and keep no order between them
 }
 
