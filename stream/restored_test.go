@@ -50,7 +50,9 @@ func TestRestoredWhileInFlight(t *testing.T) {
 	}
 	s.Start()
 	inputs(s, 5)
-	natstest.Await(t, "the new ones are delivered", func() bool { return consumer().NumAckPending == 5 })
+	natstest.Await(t, "the new ones are read", func() bool {
+		return consumer().NumAckPending == 5 && r.counter("embedd_read_messages_total", "path=answer") >= 1+5+5
+	})
 	out.MaxMsgs = -1
 	if _, err := s.JS.UpdateStream(t.Context(), out); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,6 @@ func (p *puller) step(ctx context.Context, isRetry bool) (hasPulled bool, err er
 		return false, nil
 	case isRecreated:
 		p.Log.Warn("the consumer was recreated; binding it again", "stream", p.Stream, "consumer", p.source.durable)
-		p.inFlight.retire()
 		p.consumer = nil
 		return false, nil
 	case err == nil:
@@ -169,6 +168,7 @@ func (p *puller) pull(ctx context.Context, bytes int64, messages int) (isRecreat
 		}
 		p.deliveries.Add(in.ConsumerSeq)
 		if isRecreated = isRecreated || in.ConsumerSeq <= p.delivery; isRecreated {
+			p.inFlight.retire()
 			_ = in.msg.Nak()
 			return
 		}
