@@ -64,9 +64,16 @@ func fit(ctx context.Context, t *frame.Task) *frame.Solution {
 	members := fail.Must(parse(t.Params["members"]))
 	b := &fitter{t: t, rows: map[preprocess.Spec]*preprocess.Fitted{}}
 	parts, errs := make([]*part, len(members)), make([]error, len(members))
+	fitted := map[string]int{} // first index of equal members
 	order := preprocess.BySpec(linalg.Range(len(members)), func(i int) preprocess.Spec { return specOf(members[i]) })
 	for done, i := range order {
 		t.ReportProgress("blend", float64(done)/float64(len(members)))
+		key := format(members[i : i+1])
+		if same, ok := fitted[key]; ok {
+			parts[i], errs[i] = parts[same], errs[same]
+			continue
+		}
+		fitted[key] = i
 		parts[i], errs[i] = b.fit(ctx, members[i])
 		fail.Check(ctx.Err())
 	}
@@ -118,7 +125,9 @@ func (b *fitter) weigh() {
 		votes = append(votes, Vote{p.method, p.spec.Kind()})
 	}
 	for i, weight := range weights(votes) {
-		b.parts[i].w.Scale(weight, b.parts[i].w)
+		var w mat.Dense // equal members share theirs
+		w.Scale(weight, b.parts[i].w)
+		b.parts[i].w = &w
 	}
 }
 

@@ -138,6 +138,27 @@ func (f *Fold) Outputs(ctx context.Context, without, d int) (_ *frame.OutputPair
 		Test: tile.Multiply(ctx, f.test, rotation).RawMatrix().Data, D: d}, nil
 }
 
+// Similarity is the RV coefficient of the outputs of two members, 1 if they are equal except for rotation and size. It
+// is NaN if a member has no outputs. Robert and Escoufier, Applied Statistics 25, 1976.
+func (f *Fold) Similarity(x, y int) float64 {
+	squares := func(x, y int) (sum float64) {
+		for _, p := range f.spans {
+			for _, q := range f.spans {
+				if p.member != x || q.member != y {
+					continue
+				}
+				for i := p.from; i < p.to; i++ {
+					for j := q.from; j < q.to; j++ {
+						sum += f.products.At(i, j) * f.products.At(i, j)
+					}
+				}
+			}
+		}
+		return sum
+	}
+	return squares(x, y) / math.Sqrt(squares(x, x)*squares(y, y))
+}
+
 // spread is the means of the leading dim of d columns of x, and the sum of their variances.
 func spread(x []float64, d, dim int) (mean []float64, variance float64) {
 	n := len(x) / d

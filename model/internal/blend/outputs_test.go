@@ -85,3 +85,30 @@ func TestPrincipalDirections(t *testing.T) {
 		}
 	}
 }
+
+// TestSimilarity: the RV coefficient is 1 for a rotation, the squared correlation of single columns, and NaN for a
+// member without outputs.
+func TestSimilarity(t *testing.T) {
+	var members []Member
+	for _, y := range [][]float64{
+		{0, 0, 4, 2, 1, 5, 3, 3}, {5, 5, 7, 9, 10, 6, 8, 8}, // the second is 5 + (y, x), by row
+		{1, 2, 4, 5}, {1, 4, 2, 5},
+	} {
+		members = append(members, Member{Vote{"a", "x"}, &frame.OutputPair{Train: y, Test: y, D: len(y) / 4}, len(y) / 4})
+	}
+	f, err := new(Scratch).Fold(t.Context(), append(members, Member{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		x, y int
+		want float64
+	}{{0, 1, 1}, {2, 2, 1}, {2, 3, 0.36}, {3, 2, 0.36}} { // deviations (-2, -1, 1, 2) and (-2, 1, -1, 2): (6 / 10)^2
+		if got := f.Similarity(c.x, c.y); !(math.Abs(got-c.want) <= 1e-12) {
+			t.Errorf("members %d and %d: %g, want %g", c.x, c.y, got, c.want)
+		}
+	}
+	if got := f.Similarity(0, 4); !math.IsNaN(got) {
+		t.Errorf("without outputs: %g", got)
+	}
+}

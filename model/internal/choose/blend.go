@@ -51,6 +51,9 @@ func (s *selection) makeBlend(ctx context.Context) error {
 	members := s.bestBlendable(cmp.Or(s.c.Blend, len(s.candidates)))
 	if s.c.Blend == 0 {
 		members = notBehind(members, s.v.rows.N)
+		if s.v.rows.N > MaxFewRows {
+			s.mergeSimilar(ctx, members)
+		}
 	}
 	if len(members) < 2 {
 		return nil
@@ -75,6 +78,35 @@ func notBehind(candidates []*candidate, n int) []*candidate {
 		best := candidates[0]
 		return isAhead(best.correctRows(best.best().Dim, n), e.correctRows(e.best().Dim, n), minLoss)
 	})
+}
+
+// minSimilarity is the similarity of outputs from which a method is fitted at one of two scales only.
+const minSimilarity = 0.995
+
+// mergeSimilar replaces members whose outputs in every fold are similar to those of their method at an earlier scale by
+// the member of that scale. A blend fits equal members once, and each keeps its weight: the outputs hardly change.
+func (s *selection) mergeSimilar(ctx context.Context, members []*candidate) {
+	var err error
+	defer fail.Catch(&err) // the blend fails too, and reports it
+	similar, earlier := map[[2]int]int{}, map[*candidate]*candidate{}
+	at := func(e *candidate) int { return slices.Index(s.scales, e.spec.Scale) }
+	s.eachFold(ctx, members, 0, func(fold *blend.Fold, _, _ []int) {
+		for i, x := range members {
+			for j, y := range members {
+				if x.method == y.method && x.spec.Kind() == y.spec.Kind() && at(x) < at(y) &&
+					fold.Similarity(i, j) >= minSimilarity {
+					if similar[[2]int{i, j}]++; similar[[2]int{i, j}] == folds {
+						earlier[y] = x
+					}
+				}
+			}
+		}
+	})
+	for i := range members {
+		for earlier[members[i]] != nil {
+			members[i] = earlier[members[i]]
+		}
+	}
 }
 
 // tryBlend scores a blend of candidates, and makes it the blend if there are scored rows.

@@ -116,6 +116,63 @@ func TestMembersOfABlend(t *testing.T) {
 	}
 }
 
+// TestSimilarMembers: of more than 500 rows, a member whose outputs in every fold are similar to those of its method at
+// an earlier scale is replaced by the member of that scale.
+func TestSimilarMembers(t *testing.T) {
+	members := func(rows int) (names []string) {
+		p := &frame.Rows{N: rows, Classes: []string{"a", "b"}}
+		for i := range rows {
+			p.Y = append(p.Y, i%2)
+		}
+		s := &selection{v: &validator{rows: p}, c: Config{Dim: 1}, total: &frame.Task{Columns: 20}, dims: []int{1},
+			scales: []model.Scale{model.ScaleStandard, model.ScaleNone, model.ScaleMinMax}}
+		outputs := func(n int, other float64) (y []float64) { // two uncorrelated columns, the second times other
+			for i := range n {
+				y = append(y, float64(i%2*2-1)+other*float64(i/2%2*2-1))
+			}
+			return y
+		}
+		add := func(name string, scale model.Scale, others ...float64) {
+			m, err := method.Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &candidate{method: m, spec: preprocess.Spec{Scale: scale}, dims: s.dims}
+			e.reset(true)
+			e.correct[1], e.score[1].Scored = make([]int, rows), rows
+			for round := range s.v.rounds() {
+				pick, deal := frame.Folds(p, rows, folds, round)
+				for f, other := range others {
+					train, test := frame.HeldOut(pick, deal, f)
+					e.outputs[folds*round+f] = map[int]*frame.OutputPair{1: {Train: outputs(len(train), other),
+						Test: outputs(len(test), other), D: 1}}
+				}
+			}
+			s.candidates = append(s.candidates, e)
+		}
+		add("pca", model.ScaleMinMax, 0.06, 0.06, 0.06) // similar by 1 / (1 + 0.06^2), 0.9964
+		add("pca", model.ScaleNone, 0, 0, 0.1)          // 0.99 in one fold
+		add("pca", model.ScaleStandard, 0, 0, 0)
+		add("lda", model.ScaleStandard, 0.1, 0.1, 0.1)
+		add("lda", model.ScaleMinMax, 0, 0, 0)
+		if err := s.makeBlend(t.Context()); err != nil || s.blend == nil {
+			t.Fatal("no blend", err)
+		}
+		for _, m := range s.blend.members {
+			names = append(names, m.Method+" "+string(m.Scale))
+		}
+		return names
+	}
+	want := []string{"pca standard", "pca none", "pca standard", "lda standard", "lda minmax"}
+	if got := members(501); !slices.Equal(got, want) {
+		t.Errorf("of 501 rows the members are %q, want %q", got, want)
+	}
+	want[0] = "pca minmax"
+	if got := members(500); !slices.Equal(got, want) {
+		t.Errorf("of 500 rows the members are %q", got)
+	}
+}
+
 // TestRivals: with up to 3 outputs the best kernel method and all others are compared with a blend, each at its best
 // dimension; with more only the kernel method.
 func TestRivals(t *testing.T) {
