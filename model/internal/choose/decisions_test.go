@@ -173,6 +173,32 @@ func TestSimilarMembers(t *testing.T) {
 	}
 }
 
+// TestPerfectCandidates: candidates with all rows correct are not tried with other parameters, unless a linear classifier
+// counts too.
+func TestPerfectCandidates(t *testing.T) {
+	d := fixture.Synthetic(5, 60, 4, 2)
+	for i, y := range d.Y {
+		d.X[i*d.M] += 1e3 * float64(y)
+	}
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dim, want := range map[int]bool{4: false, 3: true} {
+		s, err := newSelection(t.Context(), p, Config{Scale: model.ScaleNone, Dim: dim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ranked, err := s.rank(t.Context())
+		if err != nil || ranked[0].Correct != float64(ranked[0].Scored) {
+			t.Fatalf("%+v, %v", ranked, err)
+		}
+		if got := slices.ContainsFunc(s.candidates, func(e *candidate) bool { return e.base != nil }); got != want {
+			t.Errorf("with %d outputs other parameters are tried: %v", dim, got)
+		}
+	}
+}
+
 // TestRivals: with up to 3 outputs the best kernel method and all others are compared with a blend, each at its best
 // dimension; with more only the kernel method.
 func TestRivals(t *testing.T) {

@@ -163,7 +163,10 @@ func (s *selection) rank(ctx context.Context) ([]model.Score, error) {
 	if s.c.blends() {
 		var more []*candidate
 		for _, e := range s.bestBlendable(refined) {
-			more = append(more, e.variants()...)
+			// With all rows correct, none can be a better member. Few outputs are compared by a linear classifier too.
+			if best := e.best(); best.Correct < float64(best.Scored) || s.c.hasFewOutputs() {
+				more = append(more, e.variants()...)
+			}
 		}
 		if err := s.v.run(ctx, more); err != nil {
 			return nil, err
