@@ -173,8 +173,8 @@ func TestSimilarMembers(t *testing.T) {
 	}
 }
 
-// TestPerfectCandidates: candidates with all rows correct are not tried with other parameters, unless a linear classifier
-// counts too.
+// TestPerfectCandidates: candidates with all rows correct are not tried with other parameters, unless a linear
+// classifier counts too.
 func TestPerfectCandidates(t *testing.T) {
 	d := fixture.Synthetic(5, 60, 4, 2)
 	for i, y := range d.Y {
