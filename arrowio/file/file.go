@@ -472,8 +472,8 @@ func NewWriter(out io.Writer, name string) *Writer {
 	return &Writer{name: name, sink: &frameWriter{out: out}}
 }
 
-// Write writes one batch. All batches have the schema of the first. After Close or Discard the error is os.ErrClosed. Call
-// Discard after an error: Close completes the file with the batches before.
+// Write writes one batch. All batches have the schema of the first. After Close or Discard the error is os.ErrClosed.
+// Call Discard after an error: Close completes the file with the batches before.
 func (w *Writer) Write(rec arrow.Record) error {
 	msg, err := arrowio.FromRecords(rec.Schema(), rec)
 	if err != nil {

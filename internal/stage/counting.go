@@ -400,14 +400,15 @@ func (l *learner) isCountingDue() bool {
 	return l.counting != nil && l.counting.due
 }
 
-// storeContract calls the host. A panic there is an error.
-func (l *learner) storeContract(ctx context.Context, c *arrowio.Contract) (_ *arrowio.Contract, err error) {
+// storeContract calls a function of the host. A panic there is an error.
+func storeContract(ctx context.Context, store func(context.Context, *arrowio.Contract) (*arrowio.Contract, error),
+	c *arrowio.Contract) (_ *arrowio.Contract, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("Config.StoreContract panicked: %v", p)
 		}
 	}()
-	return l.config.StoreContract(ctx, c)
+	return store(ctx, c)
 }
 
 // endCounting stores the contract of the leading candidate if none is known, and learns the kept messages that fit the
@@ -423,7 +424,7 @@ func (l *learner) endCounting(ctx context.Context) {
 	if l.stage.Contract() == nil {
 		contract, err := leader.contract, error(nil)
 		if l.config.StoreContract != nil {
-			contract, err = l.storeContract(ctx, contract)
+			contract, err = storeContract(ctx, l.config.StoreContract, contract)
 		}
 		if err == nil && contract == nil {
 			err = fmt.Errorf("the store returned no schema")

@@ -179,28 +179,23 @@ func (l *learner) work(ctx *pace, isMoved bool) {
 
 // advance advances the trainer's time if no event waits.
 func (l *learner) advance(ctx *pace) {
+	defer recoverPanic(l, 0)
 	ctx.begin()
 	if l.beginIfIdle() {
-		l.tick(ctx)
+		l.trainer.Tick(ctx, l.config.Clock()) // does nothing once a model is live
 		l.publishStatus()
 	}
 }
 
 // handle passes an event to the trainer.
 func (l *learner) handle(ctx context.Context, next *trainer.Event) {
-	defer l.recoverPanic(len(next.Rows))
+	defer recoverPanic(l, len(next.Rows))
 	l.trainer.Learn(ctx, next)
-}
-
-// tick passes the time to the trainer, which does nothing once a model is live.
-func (l *learner) tick(ctx context.Context) {
-	defer l.recoverPanic(0)
-	l.trainer.Tick(ctx, l.config.Clock())
 }
 
 // recoverPanic reports a panic of the trainer, or of a function of the host that the trainer calls. It ends what the
 // worker does now, and not the host.
-func (l *learner) recoverPanic(rows int) {
+func recoverPanic(l *learner, rows int) {
 	if p := recover(); p != nil {
 		l.config.Logger.Error("learning from a message panicked; please report it", "panic", p,
 			"stack", string(debug.Stack()))

@@ -823,7 +823,7 @@ func TestPanicOfAnEvent(t *testing.T) {
 		t.Errorf("outcomes %+v", outcomes)
 	}
 	s.learner.trainer = nil
-	if s.learner.tick(t.Context()); len(outcomes) != 2 {
+	if s.learner.advance(newPace(t.Context(), func() bool { return false })); len(outcomes) != 2 {
 		t.Errorf("after the time: outcomes %+v", outcomes)
 	}
 	if !strings.HasPrefix(log.String(), `level=ERROR msg="learning from a message panicked; please report it" panic="`) ||

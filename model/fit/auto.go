@@ -123,8 +123,8 @@ func presentClasses(d *model.Data) int {
 }
 
 // WithChoice replaces Auto and AutoDim by what was chosen, so that other rows can be fitted in the same way. The
-// report of such a fit contains the choice. A chosen dimension of 0 is the method's default. c is unchanged if choice is
-// nil, as in the report of a fit that left nothing open.
+// report of such a fit contains the choice. A chosen dimension of 0 is the method's default. Without a choice, as in
+// the report of a fit that left nothing open, c is unchanged.
 func (c Config) WithChoice(choice *model.Choice) Config {
 	if choice == nil {
 		return c

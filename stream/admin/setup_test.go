@@ -272,10 +272,13 @@ func TestWithoutServer(t *testing.T) {
 	p := piped("p", "in", "in.x", "out.x")
 	p.Models = spec.Models{}
 	for what, call := range map[string]func() error{
-		"setup":                    func() error { _, err := Setup(t.Context(), nil, []spec.Pipeline{p}, true); return err },
-		"reading the schema":       func() error { _, err := ReadSchema(t.Context(), nil, p); return err },
-		"resetting the schema":     func() error { _, err := PlanSchemaReset(t.Context(), nil, p); return err },
-		"applying a schema reset":  func() error { _, err := (&SchemaReset{Pipeline: p}).Apply(t.Context(), nil); return err },
+		"setup":                func() error { _, err := Setup(t.Context(), nil, []spec.Pipeline{p}, true); return err },
+		"reading the schema":   func() error { _, err := ReadSchema(t.Context(), nil, p); return err },
+		"resetting the schema": func() error { _, err := PlanSchemaReset(t.Context(), nil, p); return err },
+		"applying a schema reset": func() error {
+			_, err := (&SchemaReset{Pipeline: p}).Apply(t.Context(), nil)
+			return err
+		},
 		"resetting the model":      func() error { _, err := PlanModelReset(t.Context(), nil, p); return err },
 		"applying a model reset":   func() error { return (&ModelReset{Pipeline: p}).Apply(t.Context(), nil) },
 		"comparing configurations": func() error { _, err := CompareConfiguration(t.Context(), nil, p); return err },

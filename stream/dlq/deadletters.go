@@ -314,7 +314,8 @@ func (a *assembler) flush() error {
 func (l *DeadLetter) IsComplete() bool { return l.Parts == l.Of }
 
 // Original returns the message of a dead letter that was read with its body: its headers, without those of the server
-// and of embedd, and its bytes. A dead letter of kind rows has those rows as a message. Without the body it is an error.
+// and of embedd, and its bytes. A dead letter of kind rows has those rows as a message. It is an error if the body was
+// not read.
 func (l *DeadLetter) Original() (nats.Header, []byte, error) {
 	header, body := l.Header, l.Body
 	if len(body) != l.Bytes {
