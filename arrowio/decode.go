@@ -242,8 +242,8 @@ func (d *Decoder) dictionary(m *Message, f *ipc.Frame, byID map[int64]int, have 
 		panic(ipc.Malformed("dictionary %d is not in the schema", id))
 	}
 	refuse := func(what string) {
-		panic(wire.Errorf(wire.Dictionary, "dictionary %d %s", id, what).WithHint("send each dictionary whole, once, before " +
-			"the first batch (pyarrow.Table.unify_dictionaries), or one batch a message").
+		panic(wire.Errorf(wire.Dictionary, "dictionary %d %s", id, what).WithHint("send each dictionary whole, once, " +
+			"before the first batch (pyarrow.Table.unify_dictionaries), or one batch a message").
 			In(m.plan.schema.Dicts[k].Fields[0].Name))
 	}
 	switch {

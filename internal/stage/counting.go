@@ -362,17 +362,16 @@ func (l *learner) isContractDue(now time.Time) bool {
 	}
 	period := l.config.Training.Every.Period
 	return leader.rows >= need || leader.unlabelled >= need ||
-		(l.refitQueued || period > 0 && now.Sub(leader.since) >= period) && leader.isTrainable(l.config.Spec.Label != "", l.late != nil) ||
+		(l.refitQueued || period > 0 && now.Sub(leader.since) >= period) && l.isTrainable(leader) ||
 		l.bytes > trainer.QueueBytes(l.config.Training.Window.Bytes)
 }
 
-// isTrainable reports whether any model could be fitted on the rows of a candidate. areLate says that labels come apart
-// from their rows.
-func (c *contractCandidate) isTrainable(hasLabel, areLate bool) bool {
+// isTrainable reports whether any model could be fitted on the rows of a candidate.
+func (l *learner) isTrainable(c *contractCandidate) bool {
 	switch {
-	case !hasLabel:
+	case l.config.Spec.Label == "":
 		return c.rows >= 2
-	case areLate || c.classes == nil: // labels may come, or are of other streams
+	case l.late != nil || c.classes == nil: // labels may come, or are of other streams
 		return c.rows >= 4
 	}
 	return c.hasTwoClasses()

@@ -282,7 +282,7 @@ func (l *learner) learnLabels(m *arrowio.Message, at spec.Position) error {
 		l.late.next++
 		at.Seq = l.late.next
 	}
-	at.Time = l.eventTime(&l.labelTime, at, "labels")
+	at.Time = l.labelTime.of(l.config, at)
 	if !l.keepLabels(m, at) {
 		l.enqueue(l.labelEvent(m, at))
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
-	"github.com/embedd/embedd/internal/stage/trainer"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/plugin/spec"
 )
@@ -548,9 +547,8 @@ func TestLabelFlood(t *testing.T) {
 func TestTimestampsAreReported(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	l := &learner{config: &spec.Config{Clock: func() time.Time { return now },
-		Logger: slog.New(slog.NewTextHandler(&log, nil))}}
-	var s trainer.EventTime
+	config := &spec.Config{Clock: func() time.Time { return now }, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	e := eventTime{kind: "messages"}
 	for i, c := range []struct {
 		stamp, later time.Duration // of the message, from now; until it comes
 		lines        int           // that are logged so far
@@ -561,7 +559,7 @@ func TestTimestampsAreReported(t *testing.T) {
 		{time.Hour, time.Second, 2, 63 * time.Second},
 	} {
 		now = now.Add(c.later)
-		got := l.eventTime(&s, spec.Position{Seq: uint64(i + 1), Time: now.Add(c.stamp)}, "messages")
+		got := e.of(config, spec.Position{Seq: uint64(i + 1), Time: now.Add(c.stamp)})
 		if lines := strings.Count(log.String(), "ahead of this machine's clock"); lines != c.lines {
 			t.Errorf("message %d: %d lines, want %d: %s", i, lines, c.lines, log.String())
 		}

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -37,10 +38,9 @@ type learner struct {
 	counting    *counting // nil once the contract is known and the kept messages are learned
 	unfit       int       // kept messages that do not fit the contract
 	intake      intake
-	rowTime     trainer.EventTime // of messages of rows
-	labelTime   trainer.EventTime // of messages of labels
-	timeWarned  time.Time         // when a change of their correction was last logged
-	dropped     int               // rows that the queue had no memory for
+	rowTime     eventTime
+	labelTime   eventTime
+	dropped     int // rows that the queue had no memory for
 	busy        bool
 	refitQueued bool
 	standby     bool           // as last requested; the trainer follows in the order of its events
@@ -59,7 +59,8 @@ type learner struct {
 
 func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: s.config, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		samples: make(chan func(*window.Window)), idle: make(chan struct{}), standby: s.config.Standby}
+		samples: make(chan func(*window.Window)), idle: make(chan struct{}), standby: s.config.Standby,
+		rowTime: eventTime{kind: "messages"}, labelTime: eventTime{kind: "labels"}}
 	l.trainer = trainer.New(s.config, trainer.Host{Live: s.Live, Promote: s.promote, Features: s.Features,
 		CountFit: l.countFit, Report: l.report, Times: l.times, Pause: func() { _ = l.pace.Err() }})
 	if s.Contract() == nil {
@@ -68,7 +69,7 @@ func newLearner(s *Stage) *learner {
 	}
 	l.status = l.trainer.Status()
 	if s.config.Resume != nil {
-		l.rowTime, l.labelTime = trainer.Times(s.config.Resume.State)
+		l.rowTime.EventTime, l.labelTime.EventTime = trainer.Times(s.config.Resume.State)
 	}
 	if s.config.Labels != nil {
 		l.late = newLateLabels(s.config.Labels)
@@ -304,7 +305,7 @@ func (l *learner) learn(m *arrowio.Message, at spec.Position) error {
 		at.Seq = l.next
 	}
 	if l.config.Training.Block == 0 { // else blocks are learned, and messages only counted
-		at.Time = l.eventTime(&l.rowTime, at, "messages")
+		at.Time = l.rowTime.of(l.config, at)
 	}
 	switch {
 	case m.Rows() == 0:
@@ -331,20 +332,6 @@ func (l *learner) messageEvent(m *arrowio.Message, at spec.Position) *trainer.Ev
 	next := l.late.addRows(l.config, m, at, features, unlabelled)
 	l.late.warn(l.config)
 	return next
-}
-
-// eventTime is the event time of a message. The caller holds the lock.
-func (l *learner) eventTime(s *trainer.EventTime, at spec.Position, what string) time.Time {
-	now := l.config.Clock()
-	if at.Time.IsZero() {
-		at.Time = now
-	}
-	t, changed := s.At(rowPosition(at, 0), at.Time.UnixNano(), now.UnixNano())
-	if note := s.Note(what); changed && note != "" && now.Sub(l.timeWarned) >= time.Minute {
-		l.timeWarned = now
-		l.config.Logger.Warn(note)
-	}
-	return time.Unix(0, t)
 }
 
 // times is the event time for a checkpoint.
@@ -411,7 +398,7 @@ func (l *learner) learnSummary(s *window.Summary) error {
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		at := spec.Position{Created: time.Unix(0, r.Created), Seq: r.Seq, Time: time.Unix(0, r.Time)}
-		r.Time = l.eventTime(&l.rowTime, at, "messages").UnixNano()
+		r.Time = l.rowTime.of(l.config, at).UnixNano()
 	}
 	l.intake.rows += s.Read.Rows - s.Read.Faulty
 	l.intake.unlabelled += s.Read.Unlabelled
@@ -470,9 +457,9 @@ func takeOver(l *learner, live *spec.Live) bool {
 	if l.closed || !l.standby || l.counting != nil || l.late != nil {
 		return false
 	}
-	l.standby, l.rowTime, l.labelTime = false, trainer.EventTime{}, trainer.EventTime{}
+	l.standby, l.rowTime.EventTime, l.labelTime.EventTime = false, trainer.EventTime{}, trainer.EventTime{}
 	if live != nil {
-		l.rowTime, l.labelTime = trainer.Times(live.State)
+		l.rowTime.EventTime, l.labelTime.EventTime = trainer.Times(live.State)
 	}
 	l.push(&trainer.Event{Adopt: live, TakeOver: true})
 	return true
@@ -576,8 +563,6 @@ func (l *learner) currentStatus() spec.Status {
 	case l.config.Training.Gate.NeverFirst && (s.Live == nil || s.Live.Bootstrap):
 		s.Hint = "no first model goes live: training.gate.first is never; choose a stored version with `embedd model pin`"
 	}
-	if s.Clock = l.rowTime.Note("messages"); s.Clock == "" {
-		s.Clock = l.labelTime.Note("labels")
-	}
+	s.Clock = cmp.Or(l.rowTime.note(), l.labelTime.note())
 	return s
 }
