@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -130,10 +131,10 @@ func (t *attempts) increment(ctx context.Context, seq uint64) (uint64, error) {
 }
 
 // areUsedUp reports whether more attempts at a message were recorded than are allowed.
-func (t *attempts) areUsedUp(seq uint64) bool {
+func (t *attempts) areUsedUp(o wire.Origin) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.counts[seq] > t.Attempts
+	return o.Created.Equal(t.created) && t.counts[o.Seq] > t.Attempts
 }
 
 // retractTimeout is how long the server may take to remove an attempt.

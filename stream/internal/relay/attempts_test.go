@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -124,5 +125,17 @@ func TestRetract(t *testing.T) {
 	}
 	if n, err := a.increment(t.Context(), 1); n != 3 || err != nil {
 		t.Errorf("after all are removed: %d attempts, %v", n, err)
+	}
+}
+
+// TestAttemptsOfTheStreamBefore: attempts at a message of a stream that was deleted do not count for the message of the
+// same sequence number in the next one.
+func TestAttemptsOfTheStreamBefore(t *testing.T) {
+	o := wire.Origin{Created: time.Now(), Seq: 1}
+	a := &attempts{Scope: &scope.Scope{}, created: o.Created, counts: map[uint64]uint64{1: 4}}
+	a.Attempts = 3
+	recreated := wire.Origin{Created: o.Created.Add(time.Second), Seq: 1}
+	if !a.areUsedUp(o) || a.areUsedUp(recreated) {
+		t.Errorf("used up: %t, and in a stream that was created later: %t", a.areUsedUp(o), a.areUsedUp(recreated))
 	}
 }

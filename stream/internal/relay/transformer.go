@@ -64,7 +64,7 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 // acknowledgement: the message is answered as any, so that it has one answer.
 func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 	t.countOwners(ctx, in)
-	isUsedUp := in.Delivered > 1 && in.source.attempts.areUsedUp(in.Origin.Seq) // also while its dead letter is refused
+	isUsedUp := in.Delivered > 1 && in.source.attempts.areUsedUp(in.Origin) // also while its dead letter is refused
 	if !isUsedUp && (!in.isSuspect || in.Delivered < 3 || t.undeliverable.has(in)) {
 		return t.answer(ctx, in)
 	}
