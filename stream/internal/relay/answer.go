@@ -45,13 +45,21 @@ type input struct {
 
 // canHaveAnswer reports whether a message that a sink stored at a time can be an answer to the input. An earlier one
 // answers another input: after an older copy of the stream is restored, new messages have sequences that others had.
-// The times are compared by our clock. That of an input that is ahead of it, or in a mirror, does not count.
+// The time of an input in a mirror, or of one that is more than maxClockSkew ahead of our clock, does not count.
 func (in *input) canHaveAnswer(s *sink, at time.Time) bool {
 	if in.source == nil || in.source.isMirror.Load() {
 		return true
 	}
-	stored := in.Time.Add(-time.Duration(in.source.ahead.Load()))
-	return !at.Add(-time.Duration(s.ahead.Load())).Before(stored.Add(-maxClockSkew)) || stored.After(in.receivedAt)
+	stored := in.Time.Add(-time.Duration(in.source.ahead.Load())) // by our clock
+	return !at.Before(in.timeAt(s).Add(-maxClockSkew)) || stored.After(in.receivedAt.Add(maxClockSkew))
+}
+
+// timeAt is when the input was stored, by the clock of a sink's server; in a mirror by that of its origin.
+func (in *input) timeAt(s *sink) time.Time {
+	if in.source == nil || in.source.isMirror.Load() {
+		return in.Time
+	}
+	return in.Time.Add(time.Duration(s.ahead.Load() - in.source.ahead.Load()))
 }
 
 // isDeleteMarker reports whether the server stored the message because the last one of its subject has expired.

@@ -242,7 +242,7 @@ func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identi
 			readAt: now}
 		earlier, isOlder, o := map[uint64]bool{}, false, in.Origin
 		reached, err := s.read(ctx, from, func(stored storedAnswer) {
-			isOlder = isOlder || stored.at.Before(in.Time.Add(-maxClockSkew))
+			isOlder = isOlder || stored.at.Before(in.timeAt(s).Add(-maxClockSkew))
 			names, n := key.lookupNames(stored, in.Origin)
 			for _, name := range names {
 				if n >= seq {

@@ -129,8 +129,10 @@ func newestAnsweredBehind(t *testing.T, subject string) {
 	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
 		t.Fatal(err)
 	}
-	one := &part{in: &input{Message: scope.Message{Origin: o, Time: created}}, kind: wire.AnswerOut,
-		id: identities.of(o, wire.AnswerOut, 0), sink: d.sinks["out.x"]}
+	one := &part{kind: wire.AnswerOut, id: identities.of(o, wire.AnswerOut, 0), sink: d.sinks["out.x"]}
+	one.in = &input{Message: scope.Message{Origin: o, Time: created.Add(2 * maxClockSkew)}, receivedAt: time.Now(),
+		source: &source{}}
+	one.in.source.ahead.Store(int64(2 * maxClockSkew)) // the clock of the input's server
 	if d.markStored(t.Context(), &answer{in: one.in, parts: []*part{one}}, true); !one.isStored {
 		t.Error("the answer is not found")
 	}
@@ -186,6 +188,8 @@ func TestWhoseDuplicate(t *testing.T) {
 	check("no sequence", 0, false, errNotStored)
 	o.in.Time, o.in.receivedAt, o.in.source = now.Add(2*maxClockSkew), now.Add(3*maxClockSkew), &source{}
 	check("the answer to an earlier input of the same sequence", ours, false, nil)
+	o.in.receivedAt = o.in.Time.Add(-time.Second) // what is known of the server's clock is as old as its response
+	check("the answer to an earlier input, received at once", ours, false, nil)
 	o.in.source.ahead.Store(int64(2 * maxClockSkew))
 	check("the answer to an input that a server whose clock is ahead has stored", ours, true, nil)
 	o.in.source = &source{}
