@@ -1,6 +1,7 @@
 package natsx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,9 +85,9 @@ func Consumer(ctx context.Context, js jetstream.JetStream, stream, name string) 
 }
 
 // StoredFilter is the filter with which a consumer reads what a stream takes on a subject: "", for all messages, where
-// the stream stores them under other subjects than they are published to.
+// its subject transform stores some of them under other subjects.
 func StoredFilter(c *jetstream.StreamConfig, subject string) string {
-	if c.SubjectTransform != nil {
+	if t := c.SubjectTransform; t != nil && wildcard.Overlap(cmp.Or(t.Source, ">"), subject) {
 		return ""
 	}
 	return subject

@@ -3,6 +3,7 @@ package dlq
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -13,17 +14,24 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 )
 
-// TestTransformedSubject: dead letters are read where their stream stores them under another subject.
+// TestTransformedSubject: dead letters are read where their stream stores them under another subject, and no others
+// where it stores those of another subject so.
 func TestTransformedSubject(t *testing.T) {
 	t.Parallel()
 	s := natstest.New(t)
-	s.Stream(jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"},
-		SubjectTransform: &jetstream.SubjectTransformConfig{Source: "dead.>", Destination: "stored.>"}})
-	s.Publish(&nats.Msg{Subject: "dead.p", Header: nats.Header{wire.HeaderCode: {"not_arrow"}}})
-	n := 0
-	err := DeadLetters{Subject: "dead.p"}.Read(t.Context(), s.JS, func(*DeadLetter) error { n++; return nil })
-	if n != 1 || err != nil {
-		t.Errorf("%d dead letters are read, want 1; %v", n, err)
+	s.Stream(jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.p.>", "dead.q"},
+		SubjectTransform: &jetstream.SubjectTransformConfig{Source: "dead.p.>", Destination: "stored.>"}})
+	for _, c := range [][2]string{{"dead.p.x", "stored.x"}, {"dead.q", "dead.q"}} {
+		subject, want := c[0], c[1]
+		s.Publish(&nats.Msg{Subject: subject, Header: nats.Header{wire.HeaderCode: {"not_arrow"}}})
+		var read []string
+		err := DeadLetters{Subject: subject}.Read(t.Context(), s.JS, func(l *DeadLetter) error {
+			read = append(read, l.Subject)
+			return nil
+		})
+		if !slices.Equal(read, []string{want}) || err != nil {
+			t.Errorf("on %s: %q are read, want %s; %v", subject, read, want, err)
+		}
 	}
 }
 

@@ -171,7 +171,7 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 // countDead counts the stored dead letters, if their stream has changed since.
 func (w *Observer) countDead(ctx context.Context, s *Snapshot) {
 	sink, err := w.RecentStream(ctx, w.sinks[w.Dead])
-	if err != nil || sink.CachedInfo().Config.SubjectTransform != nil { // they are not stored under their subject
+	if err != nil || natsx.StoredFilter(&sink.CachedInfo().Config, w.Dead) == "" {
 		return
 	}
 	state := sink.CachedInfo().State

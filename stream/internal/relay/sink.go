@@ -136,7 +136,7 @@ func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
 	}
 	stored := answerOf(msg.Header, msg.Time)
 	return stored.id == o.id && stored.source == o.in.Origin.Source() && o.in.canHaveAnswer(s, stored.at) &&
-		(msg.Subject == o.msg.Subject || info.Config.SubjectTransform != nil), nil
+		(msg.Subject == o.msg.Subject || natsx.StoredFilter(&info.Config, o.msg.Subject) == ""), nil
 }
 
 // maxUnknown is how often a consumer that was just created is asked for while its leader is not known: for six seconds.
