@@ -141,7 +141,9 @@ func (t *traffic) readFrom(ctx context.Context, next uint64, limit int, filter s
 		if msg == nil || err != nil {
 			return err
 		}
-		t.examine(msg.Data)
+		if len(msg.Data) > 0 || !natsx.IsDeleteMarker(msg.Header) {
+			t.examine(msg.Data)
+		}
 		next = msg.Sequence + 1
 	}
 	return nil

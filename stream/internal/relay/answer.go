@@ -62,11 +62,6 @@ func (in *input) timeAt(s *sink) time.Time {
 	return in.Time.Add(time.Duration(s.ahead.Load() - in.source.ahead.Load()))
 }
 
-// isDeleteMarker reports whether the server stored the message because the last one of its subject has expired.
-func (in *input) isDeleteMarker() bool {
-	return len(in.Data) == 0 && in.Header.Get(jetstream.MarkerReasonHeader) != ""
-}
-
 func (in *input) bytes() int64 { return in.size }
 
 // answer is what an input becomes: messages to publish, and what to count once they are stored.

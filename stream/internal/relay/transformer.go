@@ -125,7 +125,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	if err == nil {
 		err = t.composer.mapSubject(in)
 	}
-	if err != nil && in.isDeleteMarker() {
+	if err != nil && in.IsDeleteMarker() {
 		a.result = "skip"
 		return a
 	}

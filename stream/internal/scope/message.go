@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
@@ -23,6 +24,11 @@ type Message struct {
 	Delivered   uint64 // deliveries of this message, this one included
 	ConsumerSeq uint64 // the consumer's sequence number of this delivery
 	Pending     uint64 // messages that the consumer has not delivered yet
+}
+
+// IsDeleteMarker reports whether the server stored the message because the last one of its subject has expired.
+func (m *Message) IsDeleteMarker() bool {
+	return len(m.Data) == 0 && m.Header.Get(jetstream.MarkerReasonHeader) != ""
 }
 
 // messageOverhead is the memory of a message in addition to its data and headers. headerOverhead is that of the name of

@@ -37,6 +37,9 @@ func (m *Message) Decode(s *stage.Stage) (*arrowio.Message, error) {
 	if m.isDecoded {
 		return m.decoded, m.err
 	}
+	if m.IsDeleteMarker() {
+		return nil, nil
+	}
 	return s.Decode(m.Data)
 }
 

@@ -180,6 +180,9 @@ const pendingOverhead = 256
 // learn learns one message of labels. One that cannot be read becomes a dead letter.
 func (l *labelReader) learn(ctx context.Context, received *scope.Message) {
 	m, err := l.Running.DecodeLabels(received.Data)
+	if err != nil && received.IsDeleteMarker() {
+		return
+	}
 	if err != nil {
 		l.sendLetter(ctx, received, err)
 		return

@@ -325,13 +325,16 @@ func (p *Path) awaitBacklog(ctx context.Context, rows int) bool {
 // Offer adds a message to the feed that the hot path received and has not decoded. Only the first call for a delivery
 // counts. It never waits.
 func (p *Path) Offer(received *scope.Message, d *Delivery) {
-	p.offer(received, d, &Message{Message: scope.Message{Data: received.Data}})
+	p.offer(received, d, &Message{Message: scope.Message{Data: received.Data}, isDecoded: received.IsDeleteMarker()})
 }
 
 // OfferDecoded is Offer for a message that the hot path has decoded or failed to decode.
 func (p *Path) OfferDecoded(received *scope.Message, d *Delivery, decoded *arrowio.Message, err error) {
 	if p.Feed == nil || p.isIdle.Load() || d.IsOffered() {
 		return
+	}
+	if received.IsDeleteMarker() {
+		err = nil
 	}
 	m := &Message{isDecoded: true, decoded: decoded, err: err}
 	if decoded != nil {
