@@ -110,6 +110,25 @@ func TestLostStoreEpochs(t *testing.T) {
 	}
 }
 
+// TestFirstEpochBehindDeletedMessages: a new pipeline has answered nothing, also if its stream has deleted messages.
+func TestFirstEpochBehindDeletedMessages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.store("in.x", twoColumns(0, 1))
+	in, err := s.js.Stream(t.Context(), "in")
+	if err == nil {
+		err = in.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := s.learner("a", "b")
+	defer q.end()
+	if text := q.pipeline.status().Store; text != "" {
+		t.Errorf("the status of a new pipeline says %q", text)
+	}
+}
+
 func (q *testPipeline) awaitAcks(n uint64) {
 	q.t.Helper()
 	natstest.Await(q.t, fmt.Sprintf("message %d is acknowledged", n), func() bool {

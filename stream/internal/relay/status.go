@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
-
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -42,7 +41,8 @@ func (r *Relay) IsWaitingForModel() bool { return r.gate.isWaitingForModel() }
 // consumer has acknowledged something, or there is an output on its subject.
 func (r *Relay) HasAnswered(ctx context.Context) (bool, error) {
 	consumer, err := r.Input.Consumer(ctx, r.ConsumerName())
-	if err == nil && consumer.CachedInfo().AckFloor.Stream > 0 {
+	// AckFloor.Stream of a new consumer is the sequence before the first message that the stream still has.
+	if err == nil && consumer.CachedInfo().AckFloor.Consumer > 0 {
 		return true, nil
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
