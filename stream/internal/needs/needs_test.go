@@ -138,7 +138,7 @@ func TestParsePartition(t *testing.T) {
 func TestTransformFault(t *testing.T) {
 	for _, c := range []struct{ source, destination, subject, fix string }{
 		{"in.>", "stored.>", "in.x", "set input.subject"},
-		{"", "stored.>", "in.x", "set input.subject"},
+		{"", "stored.>", "in.x", "what is published on > under stored.>"},
 		{"in.*", "in.{{wildcard(1)}}.8.{{partition(8,1)}}", "in.*", "set input.partitions: 8"},
 		{"in.>", "stored.>", "stored.x", ""},
 		{">", "stored.>", "stored.x", ""},
@@ -148,7 +148,7 @@ func TestTransformFault(t *testing.T) {
 	} {
 		f := PartitionFault(&spec.Pipeline{Name: "p", Subject: c.subject}, &jetstream.StreamConfig{Name: "in",
 			SubjectTransform: &jetstream.SubjectTransformConfig{Source: c.source, Destination: c.destination}})
-		if (f != nil) != (c.fix != "") || f != nil && !strings.Contains(f.Fix, c.fix) {
+		if (f != nil) != (c.fix != "") || f != nil && !strings.Contains(f.Text+f.Fix, c.fix) {
 			t.Errorf("%+v: %v", c, f)
 		}
 	}

@@ -110,10 +110,13 @@ func storedPattern(t *jetstream.SubjectTransformConfig) string {
 // transformFault returns that a stream stores the messages of p under another subject, which p does not read, or nil.
 func transformFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 	t := c.SubjectTransform
-	if t == nil || !wildcard.Covers(cmp.Or(t.Source, ">"), p.Subject) {
+	if t == nil {
 		return nil
 	}
-	stored := storedPattern(t)
+	source, stored := cmp.Or(t.Source, ">"), storedPattern(t)
+	if !wildcard.Covers(source, p.Subject) {
+		return nil
+	}
 	if wildcard.Overlap(stored, p.Subject) {
 		return nil
 	}
@@ -122,7 +125,7 @@ func transformFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 		fix = fmt.Sprintf("set input.partitions: %d, or remove the transform", n)
 	}
 	return &Fault{fmt.Sprintf("stream %s stores what is published on %s under %s, and pipeline %s reads %s: it receives "+
-		"nothing new", c.Name, t.Source, stored, p.Name, p.Subject), fix, ""}
+		"nothing new", c.Name, source, stored, p.Name, p.Subject), fix, ""}
 }
 
 // PartitionFault returns why a stream does not map the messages of p to its partitions, or without partitions to what p
