@@ -35,12 +35,20 @@ func redeliveryDelay(times int) time.Duration { return min(minDelay<<min(times, 
 // use.
 type undeliverable struct {
 	mu        sync.Mutex
-	inputs    map[inputKey]*postponed
+	inputs    map[postponedKey]*postponed
 	prunedAt  time.Time
 	reason    string    // of the last
 	isRefused bool      // dead letters are not stored
 	probedAt  time.Time // when a dead letter was last tried
 }
+
+// postponedKey identifies a postponed input, also among copies of a stream that were restored.
+type postponedKey struct {
+	inputKey
+	time int64
+}
+
+func postponedKeyOf(in *input) postponedKey { return postponedKey{keyOf(in), in.Time.UnixNano()} }
 
 // postponed is one such input.
 type postponed struct {
@@ -100,16 +108,16 @@ func (u *undeliverable) areRefused() bool {
 func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	one := u.inputs[keyOf(a.in)]
+	one := u.inputs[postponedKeyOf(a.in)]
 	if one == nil {
 		if u.prune(now); len(u.inputs) >= maxUndeliverable {
 			return 0
 		}
 		if u.inputs == nil {
-			u.inputs = map[inputKey]*postponed{}
+			u.inputs = map[postponedKey]*postponed{}
 		}
 		one = &postponed{}
-		u.inputs[keyOf(a.in)] = one
+		u.inputs[postponedKeyOf(a.in)] = one
 	}
 	delay := redeliveryDelay(one.times)
 	one.times++
@@ -133,7 +141,7 @@ func (u *undeliverable) add(a *answer, reason error, now time.Time) time.Duratio
 func (u *undeliverable) restore(a *answer) (isPostponed, isNext bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	one := u.inputs[keyOf(a.in)]
+	one := u.inputs[postponedKeyOf(a.in)]
 	if one == nil {
 		return false, false
 	}
@@ -150,7 +158,7 @@ func (u *undeliverable) restore(a *answer) (isPostponed, isNext bool) {
 func (u *undeliverable) maxBody(in *input) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if one := u.inputs[keyOf(in)]; one != nil && len(one.parts) > 0 {
+	if one := u.inputs[postponedKeyOf(in)]; one != nil && len(one.parts) > 0 {
 		return one.maxBody
 	}
 	return 0
@@ -159,13 +167,13 @@ func (u *undeliverable) maxBody(in *input) int64 {
 func (u *undeliverable) has(in *input) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.inputs[keyOf(in)] != nil
+	return u.inputs[postponedKeyOf(in)] != nil
 }
 
 func (u *undeliverable) remove(in *input) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.inputs, keyOf(in))
+	delete(u.inputs, postponedKeyOf(in))
 }
 
 // prune removes the inputs that are long overdue, about once a second: they were delivered to another replica, or their

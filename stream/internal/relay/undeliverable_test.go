@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // TestSplitOfPostponed: a postponed answer keeps its split if a part of it is stored or may be. Otherwise it is split
@@ -23,6 +25,25 @@ func TestSplitOfPostponed(t *testing.T) {
 		u.add(&answer{in: in, maxBody: 100, parts: []*part{&c.first, {id: "second"}}}, errRefused, time.Now())
 		if got := u.maxBody(in); got != c.want {
 			t.Errorf("%s: the split is for %d bytes, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestPostponedBeforeARestore: after an older copy of the stream was restored, the stored parts of a postponed input are
+// not those of another input with its sequence number.
+func TestPostponedBeforeARestore(t *testing.T) {
+	t.Parallel()
+	u, now := &undeliverable{}, time.Now()
+	u.add(&answer{in: &input{Message: scope.Message{Time: now}}, parts: []*part{{id: "first", isStored: true}}}, errRefused,
+		now)
+	for _, c := range []struct {
+		at   time.Time
+		want bool
+	}{{now, true}, {now.Add(time.Hour), false}} {
+		o := &part{id: "first"}
+		isPostponed, _ := u.restore(&answer{in: &input{Message: scope.Message{Time: c.at}}, parts: []*part{o}})
+		if isPostponed != c.want || o.isStored != c.want {
+			t.Errorf("an input of %v: it is postponed, %t, and its part is stored, %t", c.at, isPostponed, o.isStored)
 		}
 	}
 }
