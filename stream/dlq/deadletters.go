@@ -318,9 +318,8 @@ func (l *DeadLetter) IsComplete() bool { return l.Parts == l.Of }
 // not read.
 func (l *DeadLetter) Original() (nats.Header, []byte, error) {
 	header, body := l.Header, l.Body
-	if len(body) != l.Bytes {
-		return nil, nil, fmt.Errorf("%d of %d bytes of the dead letter were read; read it with DeadLetters.Bodies",
-			len(body), l.Bytes)
+	if body == nil && l.Bytes > 0 {
+		return nil, nil, fmt.Errorf("the body of %d bytes was not read; read the dead letter with DeadLetters.Bodies", l.Bytes)
 	}
 	if cut := l.Header.Get(wire.HeaderTruncated); cut != "" {
 		n, err := strconv.Atoi(cut)

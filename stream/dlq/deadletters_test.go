@@ -94,7 +94,7 @@ func TestPartsAreAssembled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const without = "0 of 4 bytes of the dead letter were read; read it with DeadLetters.Bodies"
+	const without = "the body of 4 bytes was not read; read the dead letter with DeadLetters.Bodies"
 	l.Header.Set(wire.HeaderSubject, "dead.p") // a stream takes it
 	if one, err := (Replays{}).Do(t.Context(), s.JS, l); err != nil || one.Error != without || !one.Kept || one.As != "" {
 		t.Errorf("a replay without the body: %+v (%v)", one, err)
