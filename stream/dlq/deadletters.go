@@ -319,7 +319,8 @@ func (l *DeadLetter) IsComplete() bool { return l.Parts == l.Of }
 func (l *DeadLetter) Original() (nats.Header, []byte, error) {
 	header, body := l.Header, l.Body
 	if body == nil && l.Bytes > 0 {
-		return nil, nil, fmt.Errorf("the body of %d bytes was not read; read the dead letter with DeadLetters.Bodies", l.Bytes)
+		return nil, nil, fmt.Errorf("the body of %d bytes was not read; read the dead letter with DeadLetters.Bodies",
+			l.Bytes)
 	}
 	if cut := l.Header.Get(wire.HeaderTruncated); cut != "" {
 		n, err := strconv.Atoi(cut)

@@ -29,13 +29,13 @@ func TestSplitOfPostponed(t *testing.T) {
 	}
 }
 
-// TestPostponedBeforeARestore: after an older copy of the stream was restored, the stored parts of a postponed input are
-// not those of another input with its sequence number.
+// TestPostponedBeforeARestore: after an older copy of the stream was restored, the stored parts of a postponed input
+// are not those of another input with its sequence number.
 func TestPostponedBeforeARestore(t *testing.T) {
 	t.Parallel()
 	u, now := &undeliverable{}, time.Now()
-	u.add(&answer{in: &input{Message: scope.Message{Time: now}}, parts: []*part{{id: "first", isStored: true}}}, errRefused,
-		now)
+	stored := &part{id: "first", isStored: true}
+	u.add(&answer{in: &input{Message: scope.Message{Time: now}}, parts: []*part{stored}}, errRefused, now)
 	for _, c := range []struct {
 		at   time.Time
 		want bool
