@@ -425,8 +425,8 @@ func TestSummaryNumbers(t *testing.T) {
 			if err != nil {
 				t.Fatal(what, err)
 			}
-			if _, err := ReadSummary(bad); !errors.Is(err, errDamaged) {
-				t.Errorf("labelled %t, %s: %v", labelled, what, err)
+			if read, err := ReadSummary(bad); !errors.Is(err, errDamaged) || read != nil {
+				t.Errorf("labelled %t, %s: a summary %t, %v", labelled, what, read != nil, err)
 			}
 		}
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} { // the last entry of the matrix

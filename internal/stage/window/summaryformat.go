@@ -165,7 +165,10 @@ func (h *head) readBody(b []byte, isDrawn bool) (*Summary, error) {
 	if err := s.Moments.UnmarshalBinary(b); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	return s, h.checkMoments(s)
+	if err := h.checkMoments(s); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // readRows reads the sample of a summary, and returns what follows it.
