@@ -662,8 +662,11 @@ func TestStoresARequestedModelAgain(t *testing.T) {
 	var models atomic.Int64
 	s := newStage(t, func(c *spec.Config) {
 		c.Store = func(context.Context, *spec.Release) (string, error) {
-			if models.Add(1) == 1 {
+			switch models.Add(1) {
+			case 1:
 				return "", errors.New("no connection")
+			case 2:
+				panic("no connection")
 			}
 			return "stored", nil
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -166,7 +167,7 @@ func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o
 		if previous != nil {
 			r.Parent, r.AfterReset = previous.Version, previous.WasReset
 		}
-		version, err := t.config.Store(ctx, r)
+		version, err := store(ctx, t.config, r)
 		if err != nil {
 			return fmt.Errorf("storing the model: %w", err)
 		}
@@ -185,6 +186,17 @@ func (t *Trainer) publish(ctx context.Context, a *placement, s *window.Suffix, o
 	t.log.Info("a model goes live", "version", live.Version, "method", m.Method(), "dim", m.Dim(), "epoch", epoch,
 		"rows", s.Rows, "door", o.Door, "reason", o.Reason)
 	return nil
+}
+
+// store calls Config.Store. A panic there is an error, so that the model is stored again.
+func store(ctx context.Context, c *spec.Config, r *spec.Release) (version string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.Logger.Error("Config.Store panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("Config.Store panicked: %v", p)
+		}
+	}()
+	return c.Store(ctx, r)
 }
 
 // followsChange reports whether a change of the live model's accuracy is one more step of the drift that the stage
