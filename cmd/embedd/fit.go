@@ -198,13 +198,19 @@ func printChoice(out *report.Output, c *model.Choice) error {
 	if len(c.Members) > 0 {
 		out.Printf("%s of\n", text)
 		t := out.Table("MEMBER", "DIM", "SCALE", "ADDS")
+		listed := map[string]bool{}
 		for _, m := range c.Members {
-			t.Row(m.Method+landmarksText(m.Landmarks, m.Width)+settings(m.Params), m.Dim, m.Scale, fmt.Sprintf("%+d", m.Adds))
+			name := m.Method + landmarksText(m.Landmarks, m.Width) + settings(m.Params)
+			t.Row(name, m.Dim, m.Scale, fmt.Sprintf("%+d", m.Adds))
+			listed[fmt.Sprint(name, " ", m.Dim, m.Scale)] = true
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 		out.Printf("ADDS: how many more held-out rows of a round are classified correctly with it than without it\n")
+		if len(listed) < len(c.Members) {
+			out.Printf("Members that are listed again take the place of other scales with similar outputs\n")
+		}
 		text = ""
 	} else if c.RunnerUp == nil {
 		out.Printf("%s, the only candidate\n", text)
