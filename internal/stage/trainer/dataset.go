@@ -176,8 +176,9 @@ func (d *dataset) refill(e *Event, resuming bool) []window.Row {
 	return rest
 }
 
-// setNewestLabel records the newest label that was read when all but the left rows of an event are learned. The rows of
-// a message of labels are in any order, and a checkpoint may be taken among them: it then has the last one's label.
+// setNewestLabel records the newest label that was read, for a checkpoint. left is the number of rows of the event that
+// are not learned yet. A checkpoint may be taken among the rows of a message of labels, which are in any order: the
+// newest label is then that of the last row that is learned.
 func (d *dataset) setNewestLabel(e *Event, left int) {
 	if e.LabelledBy == nil && len(e.Fixes) == 0 {
 		return

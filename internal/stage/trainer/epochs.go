@@ -34,7 +34,7 @@ const (
 	maxCompared = 4000 // rows of the last comparison
 )
 
-// comparabilityOf returns what a loss says.
+// comparabilityOf compares a loss with its bounds, by its standard error.
 func comparabilityOf(l prequential.Loss) comparability {
 	switch e := compareErrors * l.Error; {
 	case l.Mean+e <= maxCrossLoss:

@@ -66,7 +66,8 @@ func (p *plan) columns(features int) int {
 	return features
 }
 
-// keepMethod keeps the number of outputs, on which readers rely, and the method that auto chose from so many classes.
+// keepMethod keeps the number of outputs, on which readers rely, and the method that auto chose from rows of as many
+// classes as given.
 func (p *plan) keepMethod(width int, choice *model.Choice, classes int) {
 	if choice != nil && choice.Rule == "cv" {
 		p.choice, p.choiceClasses = choice, classes

@@ -45,7 +45,7 @@ const (
 	drawThin
 )
 
-// drawLimit is the bound below which a draw falls with a probability.
+// drawLimit is the bound below which a draw falls with probability p.
 func drawLimit(p float64) uint64 {
 	if p >= 1 {
 		return 1<<64 - 1

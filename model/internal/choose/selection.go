@@ -163,7 +163,7 @@ func (s *selection) rank(ctx context.Context) ([]model.Score, error) {
 	if s.c.blends() {
 		var more []*candidate
 		for _, e := range s.bestBlendable(refined) {
-			// With all rows correct, none can be a better member. Few outputs are compared by a linear classifier too.
+			// Variants cannot have more than all rows correct, but may be better by the linear classifier of few outputs.
 			if best := e.best(); best.Correct < float64(best.Scored) || s.c.hasFewOutputs() {
 				more = append(more, e.variants()...)
 			}
