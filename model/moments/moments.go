@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -70,8 +69,8 @@ func (s *Set) SetShift(r []float64) error {
 	if len(r) != s.m {
 		return fmt.Errorf("moments: shift of %d numbers for %d features", len(r), s.m)
 	}
-	if floats.HasNaN(r) || math.IsInf(floats.Norm(r, math.Inf(1)), 0) {
-		return fmt.Errorf("moments: the shift %g is not finite", r)
+	if j := slices.IndexFunc(r, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }); j >= 0 {
+		return fmt.Errorf("moments: the shift of feature %d is %g, not finite", j, r[j])
 	}
 	s.shift = slices.Clone(r)
 	return nil

@@ -151,12 +151,12 @@ func TestWrongArguments(t *testing.T) {
 		t.Errorf("class -2 has %g rows", n)
 	}
 	for want, err := range map[string]error{
-		"moments: no rows":                         func() error { _, err := New(0, false).Summary(false); return err }(),
-		"moments: the shift [1 NaN] is not finite": filled.SetShift([]float64{1, math.NaN()}),
-		"moments: 0 values for 1 features":         filled.MergeFilled(s, []int{0}, nil),
-		"moments: value 1 for feature 2 of 2":      filled.MergeFilled(s, []int{2}, []float64{1}),
-		"moments: value 1 for feature -1 of 2":     filled.MergeFilled(s, []int{-1}, []float64{1}),
-		"moments: value +Inf for feature 0 of 2":   filled.MergeFilled(s, []int{0}, []float64{math.Inf(1)}),
+		"moments: no rows": func() error { _, err := New(0, false).Summary(false); return err }(),
+		"moments: the shift of feature 1 is NaN, not finite": filled.SetShift([]float64{1, math.NaN()}),
+		"moments: 0 values for 1 features":                   filled.MergeFilled(s, []int{0}, nil),
+		"moments: value 1 for feature 2 of 2":                filled.MergeFilled(s, []int{2}, []float64{1}),
+		"moments: value 1 for feature -1 of 2":               filled.MergeFilled(s, []int{-1}, []float64{1}),
+		"moments: value +Inf for feature 0 of 2":             filled.MergeFilled(s, []int{0}, []float64{math.Inf(1)}),
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
