@@ -651,7 +651,7 @@ func TestFileVerbErrors(t *testing.T) {
 		{"fit --data " + wine + " --label label --method lda --scale log -o " + out, 2, "standard, minmax"},
 		{"fit --data " + wine + " --label label --method lda", 2, "-o is required"},
 		{"fit --data " + wine + " --label x0 --method lda -o " + out, 1, `column "x0"`},
-		{"fit --data " + wine + " --label label --features y* --method lda -o " + out, 1, `"y*"`},
+		{"fit --data " + wine + " --label label --features y* --method lda -o " + out, 2, `"y*"`},
 		{"fit --data none.csv --label label --method lda -o " + out, 1, "none.csv"},
 		{"fit --data " + wine + " --label label --method lda -o " + dir + "/no/folder/m", 2, "there is no directory"},
 		{"eval --data " + wine + " --label label --set .ridge=1", 2, "METHOD.NAME=VALUE"},

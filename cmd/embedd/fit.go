@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -33,7 +34,7 @@ func fitCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := files.RefuseTerminal(e, *path); err != nil {
+		if err := cmp.Or(files.RefuseTerminal(e, *path), files.RefuseNoModel(*path)); err != nil {
 			return err
 		}
 		spec.Streams = c.Streams()

@@ -423,8 +423,12 @@ func ExplainBatch(err error, in *file.Reader, path string, read int, asked []str
 				hint = ", and ranges are not read: name each, with commas between them, or use a glob such as 'x*'"
 			}
 		}
-		return fmt.Errorf("%s has no column %q for a feature%s: its columns are %s", path, refused.Column, hint,
+		err := fmt.Errorf("%s has no column %q for a feature%s: its columns are %s", path, refused.Column, hint,
 			cli.Listed(names))
+		if slices.Contains(asked, refused.Column) {
+			return cli.Usagef("%w", err)
+		}
+		return err // of a model
 	}
 	if refused != nil && refused.Code == wire.SchemaChanged {
 		refused.Hint = "write all rows of the file with the same columns"

@@ -125,6 +125,26 @@ func RefuseTerminal(e *cli.Env, path string) error {
 	return nil
 }
 
+// RefuseNoModel returns a usage error if path is a file with content that is not a model, which a model would replace.
+func RefuseNoModel(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil // nothing is lost
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	head := make([]byte, len(modelMagic))
+	if _, err := io.ReadFull(in, head); err != nil || string(head) != modelMagic {
+		return cli.Usagef("fit: -o %s exists and is not a model: name another file, or delete it first", path)
+	}
+	return nil
+}
+
+// modelMagic begins a model file, also one of another version.
+const modelMagic = "embedd\r\n"
+
 // ReadModel reads a model file.
 func ReadModel(path string) (*model.Model, error) {
 	if err := check(path); err != nil {
