@@ -192,6 +192,18 @@ func planText(n config.NATS, p admin.Plan) string {
 // answers, for those that setup would create.
 func showPermissions(ctx context.Context, e *cli.Env, out *report.Output, n config.NATS, pipelines []stream.Pipeline,
 	names []string, nsc bool) error {
+	isOther := func(r admin.Permissions) bool {
+		return len(names) > 0 && string(r.Role) != names[0] && !slices.Contains(r.Aliases, names[0])
+	}
+	known := admin.PermissionsOf(pipelines, nil, admin.Account{})
+	if !slices.ContainsFunc(known, func(r admin.Permissions) bool { return !isOther(r) }) { // before waiting for a server
+		var roles []string
+		for _, r := range known {
+			roles = append(roles, string(r.Role))
+		}
+		return cli.Usagef("setup: there is no role %q%s; the roles are %s", names[0], cli.DidYouMean(names[0], roles),
+			cli.Listed(roles))
+	}
 	plans, err := existingPlans(ctx, e, n, pipelines)
 	if err != nil {
 		e.Infof("streams have the names that setup would give them, since no server answers: %v", err)
@@ -203,20 +215,8 @@ func showPermissions(ctx context.Context, e *cli.Env, out *report.Output, n conf
 	if err != nil {
 		return err
 	}
-	all := admin.PermissionsOf(pipelines, plans, admin.Account{APIPrefix: api, InboxPrefix: inbox})
-	for _, name := range names {
-		var roles []string
-		for _, r := range all {
-			roles = append(roles, string(r.Role))
-		}
-		all = slices.DeleteFunc(all, func(r admin.Permissions) bool {
-			return string(r.Role) != name && !slices.Contains(r.Aliases, name)
-		})
-		if len(all) == 0 {
-			return cli.Usagef("setup: there is no role %q%s; the roles are %s", name, cli.DidYouMean(name, roles),
-				cli.Listed(roles))
-		}
-	}
+	all := slices.DeleteFunc(admin.PermissionsOf(pipelines, plans, admin.Account{APIPrefix: api, InboxPrefix: inbox}),
+		isOther)
 	if nsc {
 		return printUsers(out, all)
 	}

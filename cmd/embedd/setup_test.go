@@ -13,6 +13,17 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 )
 
+// TestUnknownRole: a mistyped role is an error before the command waits for a server.
+func TestUnknownRole(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, t.TempDir(), "embedd.yaml", "pipelines: {p: {schema: {features: [x]}}}\n")
+	code, _, errs := call(t.Context(), "setup", "--permissions", "operatr", "-c", path, "--server", "nats://127.0.0.1:1")
+	if code != 2 || !strings.Contains(errs, `no role "operatr" (did you mean "operator"?)`) ||
+		strings.Contains(errs, "no server answers") {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+}
+
 // TestIncompleteSetup: setup reports what it has created before a stream does not fit into the server's storage, and a
 // max_payload that is too small for summaries before it creates anything.
 func TestIncompleteSetup(t *testing.T) {
