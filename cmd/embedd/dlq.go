@@ -60,8 +60,9 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 }
 
 // of returns the selection of the flags, for one pipeline unless its name is empty. The subject is that of --subject,
-// else that of the configuration, else the default.
-func (l *letterFlags) of(pipeline string, bodies bool) (dlq.DeadLetters, error) {
+// else that of the configuration, else the default. It notes a pipeline that the configuration lacks: one that was
+// removed may have dead letters.
+func (l *letterFlags) of(e *cli.Env, pipeline string, bodies bool) (dlq.DeadLetters, error) {
 	d := dlq.DeadLetters{Subject: *l.subject, Pipeline: pipeline, Codes: *l.codes, Since: l.since, Until: l.until,
 		Bodies: bodies}
 	if d.Subject != "" {
@@ -71,6 +72,10 @@ func (l *letterFlags) of(pipeline string, bodies bool) (dlq.DeadLetters, error) 
 	c, err := l.server.OptionalConfig()
 	if err != nil {
 		return d, err
+	}
+	if there := c.Names(); pipeline != "" && len(there) > 0 && !slices.Contains(there, pipeline) {
+		e.Notef("the configuration has no pipeline %q%s; it has %s", pipeline, cli.DidYouMean(pipeline, there),
+			cli.Listed(there))
 	}
 	for _, p := range c.Pipelines {
 		if p.Name == pipeline || pipeline == "" && len(c.Pipelines) == 1 {
@@ -104,7 +109,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 	out := report.TableFlag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		letters, err := which.of(append(names, "")[0], false)
+		letters, err := which.of(e, append(names, "")[0], false)
 		if err != nil {
 			return err
 		}
@@ -172,7 +177,7 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		letters, err := which.of("", true)
+		letters, err := which.of(e, "", true)
 		if err != nil {
 			return err
 		}
@@ -281,7 +286,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		r := &replay{js: js, how: dlq.Replays{To: *to, Keep: *keep, DryRun: *dry}, out: out}
-		letters, err := which.of(pipeline, true)
+		letters, err := which.of(e, pipeline, true)
 		if err != nil {
 			return err
 		}

@@ -164,18 +164,20 @@ func TestServerSlips(t *testing.T) {
 	plain := serveNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir()})
 	locked := serveNATS(t, server.Options{Username: "alice", Password: "secret"})
 	rows := writeFile(t, t.TempDir(), "rows.csv", "x,y\n1,2\n")
+	config := writeFile(t, t.TempDir(), "embedd.yaml", "pipelines: {digits: {schema: {features: [x]}}}\n")
 	at := " --server " + plain.ClientURL()
 	for args, want := range map[string]string{
 		"status --server " + withUser(locked, "alice:wrong"): "refused the credentials: user and password",
 		"status --server " + locked.ClientURL():              "credentials",
 		"status --server tls://" + plain.Addr().String():     "the server has no TLS",
-		"status" + at:                 "start one with `embedd run`",
-		"model ls" + at:               "EMBEDD_MODELS",
-		"model show p" + at:           "EMBEDD_MODELS",
-		"dlq ls" + at:                 "no stream has dead letters",
-		"tail --all --subject a" + at: "no stream takes a, so there is nothing stored to read",
+		"status" + at:                                  "start one with `embedd run`",
+		"model ls" + at:                                "EMBEDD_MODELS",
+		"model show p" + at:                            "EMBEDD_MODELS",
+		"dlq ls" + at:                                  "no stream has dead letters",
+		"dlq ls digts -c " + config + at:               `the configuration has no pipeline "digts" (did you mean "digits"?)`,
+		"tail --all --subject a" + at:                  "no stream takes a, so there is nothing stored to read",
 		"publish --data " + rows + " --subject a" + at: "nothing receives a: no stream stores it",
-		"retrain p" + at: "start one with `embedd run`",
+		"retrain p" + at:                               "start one with `embedd run`",
 	} {
 		code, _, stderr := call(t.Context(), strings.Fields(args)...)
 		if code == 0 || !strings.Contains(stderr, want) {
