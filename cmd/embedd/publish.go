@@ -110,6 +110,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		err := p.flush(ctx, p.sendAll(ctx))
+		e.NoteIf(err == nil && p.to.messages == 0, "%s has no rows, so nothing was published", files.Base(p.data))
 		if err != nil && (p.to.messages == 0 || errors.Is(err, nats.ErrPermissionViolation)) {
 			return err
 		}
