@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -29,10 +30,13 @@ type bundle struct {
 	files    map[string][]byte
 }
 
-// newBundle refuses a file that exists.
+// newBundle refuses a file that exists or cannot be created.
 func newBundle(path string) (*bundle, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Usagef("--bundle: %s exists already, or cannot be made; name another file", path)
+	}
+	if _, err := durable.CheckWritable(filepath.Dir(path)); err != nil {
+		return nil, cli.Usagef("--bundle: %s cannot be created: %w: name a file in another directory", path, err)
 	}
 	return &bundle{path: path, files: map[string][]byte{}}, nil
 }

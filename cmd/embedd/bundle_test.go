@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/internal/durable"
 )
 
 // TestBundle: the archive of doctor has what a report needs, and nothing of the login, also when the server is gone. An
@@ -55,6 +57,19 @@ func TestBundle(t *testing.T) {
 			!strings.Contains(stderr, "exists") {
 			t.Errorf("an archive is overwritten: exit %d, %s", code, stderr)
 		}
+	}
+}
+
+// TestBundleCannotBeCreated: the error names the file of --bundle and its directory, and no temporary file.
+func TestBundleCannotBeCreated(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("no directory in which root cannot create a file either")
+	}
+	_, err := newBundle("/proc/x.zip")
+	if err == nil || !strings.HasPrefix(err.Error(), "--bundle: /proc/x.zip cannot be created: /proc: ") ||
+		strings.Contains(err.Error(), durable.Temporary) {
+		t.Errorf("the error is %v", err)
 	}
 }
 
