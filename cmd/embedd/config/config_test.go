@@ -375,7 +375,7 @@ func TestProblems(t *testing.T) {
 		{"certificate without key", "nats:\n  tls: {cert: a.pem}\n" + pipeline(features),
 			[]string{"2:3: nats.tls: cert and key belong together: set both or none"}},
 		{"listen", "http: {listen: 8474}\n" + pipeline(features), []string{
-			`1:16: http.listen: "8474": want HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8474 or :8474`}},
+			`1:16: http.listen: "8474": want HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8474`}},
 		{"unset variable", pipeline("schema: {features: '${COLUMN}'}"), []string{
 			"3:24: pipelines.p.schema.features: the environment variable COLUMN is not set: set it, or write " +
 				"${COLUMN:-default}"}},

@@ -546,7 +546,7 @@ func CheckURL(s string) error {
 func checkListen(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if n, e := strconv.ParseUint(port, 10, 16); err != nil || e != nil || n > 65535 {
-		return errors.New("want HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8474 or :8474")
+		return errors.New("want HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8474")
 	}
 	return nil
 }
