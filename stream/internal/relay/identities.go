@@ -124,7 +124,8 @@ func (i *identities) marks(ctx context.Context) (map[string]streamMark, error) {
 func (i *identities) followed() natsx.Followed {
 	return natsx.Followed{Key: statestore.IdentityKey(i.Name), Read: func(ctx context.Context) (uint64, error) {
 		revision, err := i.refresh(ctx)
-		if err != nil && !errors.Is(err, natsx.ErrConflict) { // else another replica was faster
+		// After a conflict another replica was faster, and a canceled context stops the pipeline.
+		if err != nil && !errors.Is(err, natsx.ErrConflict) && !errors.Is(err, context.Canceled) {
 			i.logged.Warn(i.Log, "the stored key of the identities cannot be read or kept; trying again", "error", err)
 		}
 		return revision, err
