@@ -243,6 +243,11 @@ func TestReady(t *testing.T) {
 		s.awaitState(e, StateBlocked, false, "no stream takes", "out.x", "embedd setup --apply")
 		s.make(jetstream.StreamConfig{Name: "out"})
 		s.awaitState(e, StateLearning, true)
+		if _, err := s.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "in",
+			Subjects: []string{"other"}}); err != nil {
+			t.Fatal(err)
+		}
+		s.awaitState(e, StateBlocked, false, "stream in takes other and not in.x", "nats stream edit in --subjects='other,in.x'")
 		if err := s.js.DeleteStream(t.Context(), "in"); err != nil {
 			t.Fatal(err)
 		}

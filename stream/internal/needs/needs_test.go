@@ -133,6 +133,31 @@ func TestParsePartition(t *testing.T) {
 	}
 }
 
+// TestSubjectFault: an input stream that stores nothing under the pipeline's subject is a fault.
+func TestSubjectFault(t *testing.T) {
+	p := &spec.Pipeline{Subject: "in.*"}
+	for name, c := range map[string]struct {
+		config  jetstream.StreamConfig
+		isFault bool
+	}{
+		"the subject":     {jetstream.StreamConfig{Subjects: []string{"other", "in.*"}}, false},
+		"part of it":      {jetstream.StreamConfig{Subjects: []string{"in.a"}}, false},
+		"another subject": {jetstream.StreamConfig{Subjects: []string{"other", "in"}}, true},
+		"a mirror":        {jetstream.StreamConfig{Mirror: &jetstream.StreamSource{Name: "A"}}, false},
+		"sources": {jetstream.StreamConfig{Subjects: []string{"other"},
+			Sources: []*jetstream.StreamSource{{Name: "A"}}}, false},
+		"a transform to the subject": {jetstream.StreamConfig{Subjects: []string{"raw.*"},
+			SubjectTransform: &jetstream.SubjectTransformConfig{Source: "raw.*", Destination: "in.{{wildcard(1)}}"}}, false},
+	} {
+		c.config.Name = "IN"
+		f := SubjectFault(p, &c.config)
+		if (f != nil) != c.isFault || f != nil && f.Error() != "stream IN takes other,in and not in.*: no input arrives; "+
+			"add the subject, or name another input.stream: nats stream edit IN --subjects='other,in,in.*' --force" {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+}
+
 // TestTransformFault: a stream that stores what is published on the pipeline's subject under subjects that the pipeline
 // does not read is reported.
 func TestTransformFault(t *testing.T) {

@@ -107,6 +107,23 @@ func storedPattern(t *jetstream.SubjectTransformConfig) string {
 	return strings.Join(tokens, ".")
 }
 
+// SubjectFault returns that a stream, whose subjects were edited, stores no new messages of p, or nil. A mirror or a
+// stream with sources has the subjects of its origin.
+func SubjectFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
+	stored := slices.Clip(c.Subjects)
+	if c.SubjectTransform != nil {
+		stored = append(stored, storedPattern(c.SubjectTransform))
+	}
+	if len(stored) == 0 || c.Mirror != nil || len(c.Sources) > 0 ||
+		slices.ContainsFunc(stored, func(s string) bool { return wildcard.Overlap(s, p.Subject) }) {
+		return nil
+	}
+	subjects := strings.Join(c.Subjects, ",")
+	return &Fault{fmt.Sprintf("stream %s takes %s and not %s: no input arrives", c.Name, subjects, p.Subject),
+		"add the subject, or name another input.stream",
+		fmt.Sprintf("nats stream edit %s --subjects='%s,%s' --force", c.Name, subjects, p.Subject)}
+}
+
 // transformFault returns that a stream stores the messages of p under another subject, which p does not read, or nil.
 func transformFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 	t := c.SubjectTransform

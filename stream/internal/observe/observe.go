@@ -4,6 +4,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -220,7 +221,8 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	if s.Lag == 0 {
 		w.answered, w.allAnswered = w.allAnswered, at
 	}
-	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
+	config := &input.CachedInfo().Config
+	if f := cmp.Or(needs.SubjectFault(&w.Pipeline, config), needs.PartitionFault(&w.Pipeline, config)); f != nil {
 		return f
 	}
 	if paused != nil {
