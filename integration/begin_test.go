@@ -85,7 +85,7 @@ func TestHold(t *testing.T) {
 	d.stop()
 }
 
-// TestPCA: a PCA of the first rows, labelled or not, serves until the first model exists, and the first model begins
+// TestPCA: a PCA of the first rows without a label serves until the first model exists, and the first model begins
 // a new epoch.
 func TestPCA(t *testing.T) {
 	t.Parallel()

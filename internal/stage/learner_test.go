@@ -298,19 +298,27 @@ func compareRestarts(t *testing.T, rows []row, stops []int, change func(c *spec.
 	return a
 }
 
+// TestBootstrap: the bootstrap model is the PCA of as many rows without a label as a first model needs rows. Rows with a
+// label do not count.
 func TestBootstrap(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Until = spec.UntilPCA; c.Training.Every.Rows = 60 })
 	r := rand.New(rand.NewPCG(13, 14))
+	labelled := clouds(r, 60, 3)
 	unlabelled := clouds(r, 60, 3)
 	for i := range unlabelled {
 		unlabelled[i].class = ""
 	}
-	learnRows(t, s, 1, unlabelled)
+	learnRows(t, s, 1, labelled[:40])
+	learnRows(t, s, 3, unlabelled[:40])
+	if live := s.Live(); live != nil {
+		t.Fatalf("after 40 labelled and 40 unlabelled rows live is %+v", live)
+	}
+	learnRows(t, s, 5, unlabelled[40:])
 	live := s.Live()
-	if live == nil || !live.Bootstrap || live.Model.Method() != "pca" {
+	if live == nil || !live.Bootstrap || live.Model.Method() != "pca" || live.Model.Rows() != 60 {
 		t.Fatalf("after 60 unlabelled rows live is %+v", live)
 	}
-	learnRows(t, s, 10, clouds(r, 60, 3))
+	learnRows(t, s, 10, labelled[40:])
 	if l := s.Live(); l.Bootstrap || l.Model.Method() != "lda" || l.Epoch != 2 {
 		t.Errorf("after 60 labelled rows live is %s, epoch %d", l.Model.Method(), l.Epoch)
 	}

@@ -352,6 +352,45 @@ func TestOutOfRange(t *testing.T) {
 	}
 }
 
+// TestImputedBeyondFloat32: a finite feature beyond float32 is replaced by the mean only if an output would exceed
+// float32.
+func TestImputedBeyondFloat32(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) { c.Nulls = spec.NullsImpute })
+	rows := clouds(rand.New(rand.NewPCG(21, 22)), 120, 3)
+	for i := range rows {
+		for j := range rows[i].x {
+			rows[i].x[j] *= 1000 // the output of a feature of 1e39 fits float32
+		}
+	}
+	learnRows(t, s, 1, rows)
+	outputs := func(value float64) []float32 {
+		b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+			{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, arrow.PrimitiveTypes.Float64)},
+			{Name: "label", Type: arrow.BinaryTypes.String}}, nil))
+		defer b.Release()
+		list := b.Field(0).(*array.FixedSizeListBuilder)
+		list.Append(true)
+		for _, v := range rows[0].x[1:] {
+			list.ValueBuilder().(*array.Float64Builder).Append(float64(v))
+		}
+		list.ValueBuilder().(*array.Float64Builder).Append(value)
+		b.Field(1).AppendNull()
+		m, err := s.FromRecord(b.NewRecord())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Transform(t.Context(), m)
+		if err != nil || r.RejectedRows() > 0 {
+			t.Fatalf("%g: %d rejected, %v", value, r.RejectedRows(), err)
+		}
+		return r.Reduced.Y[0]
+	}
+	mean, near, far := outputs(math.NaN()), outputs(1e39), outputs(1e160)
+	if slices.Equal(near, mean) || !slices.Equal(far, mean) {
+		t.Errorf("the outputs of NaN, 1e39 and 1e160 are %v, %v and %v", mean, near, far)
+	}
+}
+
 func TestFixed(t *testing.T) {
 	a := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(19, 20)), 120, 3)

@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// Nulls is what happens to rows with a null, NaN or infinite feature.
+// Nulls is what happens to rows with a feature that is null, NaN, infinite or beyond float32.
 type Nulls string
 
 // The policies for missing features.
@@ -26,7 +26,7 @@ type Until string
 // The policies before a first model.
 const (
 	UntilHold Until = "hold" // messages wait; none is lost
-	UntilPCA  Until = "pca"  // a PCA of the first rows, labelled or not, serves until the first model
+	UntilPCA  Until = "pca"  // a PCA of the first rows without a label serves until the first model
 	UntilSkip Until = "skip" // messages are acknowledged without output, and counted
 )
 

@@ -208,8 +208,10 @@ var spec = []field{
 	{path: each + "schema.key", doc: "Key column that identifies a row: text or integers. With input.labels it joins " +
 		"labels with their rows."},
 	{path: each + "schema.nulls", value: "auto", words: []string{"auto", "reject", "impute", "skip"}, doc: "Rows with " +
-		"a feature that is null, NaN, infinite or beyond float32. reject makes them dead letters, impute uses the " +
-		"model's mean, skip drops and counts them. auto is what the fit of model.file did, and reject without one."},
+		"a feature that is null, NaN, infinite or beyond float32. reject makes them dead letters, skip drops and " +
+		"counts them, impute replaces the feature by the model's mean. A finite feature beyond float32 is always replaced " +
+		"in training, and for an output only if that would exceed float32. Rows whose output does so with the mean too " +
+		"are dead letters. auto is what the fit of model.file did, and reject without one."},
 
 	{path: each + "output.subject", value: "reduced.NAME", check: checkDestination, start: "reduced.NAME",
 		doc: "Subject of the outputs. A token {{wildcard(1)}} is the token of the message's subject at the first * of " +
@@ -328,7 +330,7 @@ var spec = []field{
 			"tied eigenvalues, rigid rotates and shifts all columns (orthogonal Procrustes)."},
 	{path: each + "training.until_ready", value: "hold", words: []string{"hold", "pca", "skip"}, reload: true,
 		doc: "What happens before the first model. hold: messages wait, none is lost; pca: a PCA of the first rows " +
-			"serves, as many as a first model needs, labelled or not; skip: messages are acknowledged without output and " +
+			"without a label serves, as many as a first model needs rows; skip: messages are acknowledged without output and " +
 			"counted."},
 	{path: each + "training.max_age", or: "none", low: second, high: year, reload: true, doc: "Maximum age of a fresh " +
 		"model: the time since it was fitted, or since the newest labelled row that confirmed it. Beyond it /readyz is " +

@@ -44,7 +44,7 @@ const (
 // Doors is the table of all ways in which a model becomes the live one. Documentation, help, metrics and the list of
 // stored versions are derived from it. A detected drift is none: it cuts the window and promotes nothing.
 var Doors = []Door{
-	{Name: DoorBootstrap, Models: "a PCA of the first rows, labelled or not, until a first model exists",
+	{Name: DoorBootstrap, Models: "a PCA of the first rows without a label, until a first model exists",
 		Shown: "nothing", Key: "training.until_ready", Closed: "`hold`, the default, or `skip`", Epoch: newEpoch,
 		trained: true},
 	{Name: DoorFirst, Models: "the first model of a pipeline, also after `until_ready: pca` and after a reset",
