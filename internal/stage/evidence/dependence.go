@@ -2,17 +2,15 @@ package evidence
 
 import "math"
 
-// Dependence estimates the design effect of rows that depend on their neighbours: the factor by which the variance of
-// a mean exceeds that of as many independent rows. It compares the sums of neighbouring blocks of 8 to 512 rows with
-// what independent rows would give, and takes the largest ratio that chance does not explain. Few outcomes do not
-// show it: the dependence of the rows themselves does, see [RowDependence].
+// Dependence estimates the design effect of rows that depend on their neighbours: the factor by which the variance of a
+// mean exceeds that of as many independent rows. It compares the sums of neighbouring blocks of 8 to 512 rows with what
+// independent rows would give, and takes the largest ratio that chance does not explain.
 //
 // The variance of block sums is their mean squared successive difference (von Neumann, Ann. Math. Stat. 12, 1941),
 // which one change of the mean hardly affects. Blocks: Conway, Management Science 10, 1963; design effect: Kish, Survey
 // Sampling, 1965.
 type Dependence struct {
 	Scales [scales]blockScale `json:"scales"`
-	Rows   RowDependence      `json:"rows"`
 }
 
 // blockScale has the sums of blocks of one length.
@@ -80,9 +78,6 @@ func (s *blockScale) ratio() float64 {
 	return s.Found / s.Expects
 }
 
-// variance is the variance of the ratio for independent rows, where pairs count by their variance.
-func (s *blockScale) variance() float64 { return 3 / (s.Expects * s.Expects / s.Weights) }
-
 // Break starts new blocks: what follows has other expectations.
 func (d *Dependence) Break() {
 	for i := range d.Scales {
@@ -100,37 +95,21 @@ func (d *Dependence) Effect() float64 { return d.effectOf(scales) }
 // effectOf is the design effect by blocks of the shortest lengths, as many as given.
 func (d *Dependence) effectOf(lengths int) float64 {
 	if !d.IsKnown() {
-		return max(unknownEffect, d.Rows.Effect)
+		return unknownEffect
 	}
-	effect := d.effectByRows()
+	effect := 1.0
 	for i := range lengths {
 		s := &d.Scales[i]
 		if s.Pairs < minPairs || s.Expects == 0 {
 			continue
 		}
-		if s.ratio() > 1+minErrors*math.Sqrt(s.variance()) {
+		// The standard error of the ratio for independent rows is sqrt(3 / pairs), where pairs count by their variance.
+		pairs := s.Expects * s.Expects / s.Weights
+		if s.ratio() > 1+minErrors*math.Sqrt(3/pairs) {
 			effect = max(effect, s.ratio())
 		}
 	}
 	return effect
-}
-
-// effectByRows is the design effect by the dependence of the rows, as far as the outcomes have it: those of blocks of
-// up to 64 rows show a share of it, by least squares. At first the outcomes count as dependent as the rows. Blocks that
-// are shorter than the design effect depend on each other, and count as fewer.
-func (d *Dependence) effectByRows() float64 {
-	if d.Rows.Effect <= 1 {
-		return 1
-	}
-	found, expected := 1.0, 1.0
-	for i, ratio := range d.Rows.Ratios {
-		if s := &d.Scales[i]; s.Expects > 0 {
-			weight := (ratio - 1) / (ratio * ratio * s.variance()) * min(float64(int(minBlock)<<i)/d.Rows.Effect, 1)
-			found += weight * (s.ratio() - 1)
-			expected += weight * (ratio - 1)
-		}
-	}
-	return 1 + max(found/expected, 0)*(d.Rows.Effect-1)
 }
 
 // SafeEffect is the design effect, and that of a stream of which too little is known until there are enough blocks of

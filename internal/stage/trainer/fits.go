@@ -47,10 +47,6 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if t.isProbing() {
 		t.probe.fitDue(ctx, false)
 	}
-	due, sizes := t.schedule.Due(w.Len(), t.rules.Followed), t.schedule.Sizes(w.Len())
-	if t.schedule.CheckpointDue() || slices.Contains(due, 0) {
-		measureRows(t)
-	}
 	if t.schedule.CheckpointDue() {
 		t.reportRejected()
 		t.fitter.redrawLandmarks()
@@ -58,6 +54,7 @@ func (t *Trainer) fitDue(ctx context.Context) {
 		t.saveCheckpoint(ctx)
 		return
 	}
+	due, sizes := t.schedule.Due(w.Len(), t.rules.Followed), t.schedule.Sizes(w.Len())
 	save := !t.schedule.Nested && slices.Contains(due, 0)
 	if save { // a suffix costs less, and with all candidates fitted a restart can begin here
 		due = sizes

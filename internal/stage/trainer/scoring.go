@@ -86,27 +86,6 @@ func describeRows(t *Trainer, rows []window.Row) []evidence.Row {
 	return described
 }
 
-// measureRows measures how the newest rows depend on each other. It is called at checkpoints, so that a restart
-// continues with the same measurement.
-func measureRows(t *Trainer) {
-	w := t.data.window
-	if !t.plan.labelled() || w.Len() == 0 {
-		return
-	}
-	var labels []string
-	var x [][]float64
-	first := w.Back(evidence.MaxMeasured)
-	w.All(func(r *window.Row) bool {
-		if r.Compare(first) >= 0 {
-			labels, x = append(labels, r.Label), append(x, r.X)
-		}
-		return true
-	})
-	if rows, ok := evidence.MeasureRows(labels, x, t.labels.HasRuns()); ok {
-		t.drift.Blocks.Rows = rows
-	}
-}
-
 // effectOfRows is the design effect by which the rows of models count. Labels in runs are a sign of dependence, and
 // then a first estimate that finds none is not relied on.
 func effectOfRows(t *Trainer) float64 {
