@@ -600,7 +600,7 @@ func (r *rig) quiet() {
 }
 
 // states has a pipeline in each state that an operator may find.
-var states = configured("halted", fixed, "limits: {bad: 3 of 10}") + configured("stalled", fixed) +
+var states = configured("halted", fixed, "limits: {bad: 3 of 10}") + configured("paused", fixed) +
 	configured("stale", lda, "training: {max_age: 1s}") + configured("waiting", lda) + configured("fixed", fixed) +
 	configured("many", "model: {method: lda, dim: 1}")
 
@@ -614,8 +614,8 @@ func TestStates(t *testing.T) {
 
 	r.publish("waiting", 0, 100, false)
 	r.publish("stale", 0, 400, false)
-	r.send("$JS.API.CONSUMER.PAUSE.FEATURES.embedd_stalled", `{"pause_until":"2100-01-01T00:00:00Z"}`)
-	r.publish("stalled", 0, 100, false)
+	r.send("$JS.API.CONSUMER.PAUSE.FEATURES.embedd_paused", `{"pause_until":"2100-01-01T00:00:00Z"}`)
+	r.publish("paused", 0, 100, false)
 	for range 3 {
 		r.send("features.halted", "bad")
 	}
@@ -627,7 +627,7 @@ func TestStates(t *testing.T) {
 	r.publish("many", 0, 150, false, "\u202egnorw", strings.Repeat("n", 1000), "<img src=x onerror=alert(1)>")
 	r.shows("halted halted since")
 	r.shows("stale stale since")
-	r.shows("stalled stalled since")
+	r.shows("blocked paused since")
 	r.shows("100 of ")
 	r.shows("4 of 6 pipelines need attention")
 	r.look("many", "points")

@@ -21,7 +21,7 @@ var widths = []int64{360, 1280, 1920}
 // pictures are the states in the gallery, with a sentence about each.
 var pictures = []struct{ name, about string }{
 	{"waiting", "No model yet: the pipeline waits for labels"},
-	{"states", "Pipelines that are halted, stalled, stale or wait come first; a fixed model is idle"},
+	{"states", "Pipelines that are halted, blocked, stale or wait come first; a fixed model is idle"},
 	{"summary", "A healthy pipeline"},
 	{"points", "The same rows under the previous and the live model, and what the window is made of"},
 	{"many-classes", "A thousand classes, some with hostile names, in one output"},
