@@ -69,7 +69,7 @@ type Engine struct {
 	mu      sync.Mutex
 	running []*pipeline // those that are open; reopen replaces one at its index
 
-	hasRun     atomic.Bool  // Run was called
+	hasRun     atomic.Bool  // Run serves, or has served
 	isOpen     atomic.Bool  // Run has opened all pipelines
 	reloading  sync.Mutex   // reloads one after another
 	generation atomic.Int64 // of the configuration, from 1
@@ -121,12 +121,13 @@ func New(o Options) (*Engine, error) {
 // Run opens all pipelines and serves until ctx is done; then it drains and returns nil. It returns ErrDrain if inputs
 // that were taken could not be answered any more, and nats.ErrConnectionClosed if the host closed the connection. If a
 // pipeline cannot be opened, Run returns before anything has started, with an error that names the fix:
-// ErrStreamMissing, ErrNoJetStream, ErrConsumerTaken, ErrDenied, or an error of the connection or of the stage. An
-// engine runs once: a second call is an error.
+// ErrStreamMissing, ErrNoJetStream, ErrConsumerTaken, ErrDenied, or an error of the connection or of the stage. Then
+// it can be called again. While an engine serves, and after that, another call is an error.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	if e.hasRun.Swap(true) {
 		return errors.New("the engine has run before; create another one with New")
 	}
+	defer func() { e.hasRun.Store(e.isOpen.Load()) }()
 	ctx, connClosed, release := e.watchConnection(ctx)
 	defer release()
 	defer func() {
