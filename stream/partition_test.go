@@ -190,6 +190,34 @@ func TestPartitionsOfAnOlderCopy(t *testing.T) {
 	f.answered()
 }
 
+// TestPausedPartition: a paused consumer of a partition is reported while no input arrives. It takes as long as the
+// streams are inspected four times.
+func TestPausedPartition(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	p := keyed()
+	p.Partitions, p.Stage.Fixed = 2, fixed(t)
+	first := f.replica(p)
+	f.publish(10, 2)
+	f.answered()
+	first.end()
+	durable := needs.Partitions(&p)[1].ConsumerName(needs.ConsumerName("p", ""))
+	if _, err := f.js.PauseConsumer(t.Context(), "in", durable, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	second := f.replica(p)
+	isReported := func() bool {
+		all := second.Status()
+		return len(all) > 0 && !all[0].Ready && strings.Contains(all[0].Reason, durable+" of stream in is paused")
+	}
+	f.until("the paused consumer is reported", isReported)
+	for end := time.Now().Add(7 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if !isReported() {
+			t.Fatalf("it is not reported any more: %s", second.Status()[0].Reason)
+		}
+	}
+}
+
 // TestPartitionsLearn: training reads all partitions, and its models answer.
 func TestPartitionsLearn(t *testing.T) {
 	t.Parallel()

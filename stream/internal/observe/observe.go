@@ -218,7 +218,7 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 			paused = needs.PausedFault(w.Stream, info)
 		}
 	}
-	if s.Lag == 0 {
+	if s.Lag == 0 && paused == nil {
 		w.answered, w.allAnswered = w.allAnswered, at
 	}
 	config := &input.CachedInfo().Config
