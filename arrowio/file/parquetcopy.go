@@ -153,7 +153,7 @@ func (u *pageCopier) chunk(m *format.ColumnMetaData, leaf *parquet.Column) error
 	err = eachPage(in, func(h *format.PageHeader, b []byte) error {
 		page, err := unpackPage(h, b, m.Codec)
 		if err == nil && m.Type == format.Boolean {
-			page, err = plainBooleans(h, page, leaf)
+			page, err = u.plainBooleans(h, page, leaf)
 		}
 		if err != nil {
 			return err
@@ -199,6 +199,9 @@ func eachPage(in *io.SectionReader, visit func(h *format.PageHeader, b []byte) e
 	return nil
 }
 
+// maxUnpacked is the largest number of bytes that one byte of LZ4 can expand to.
+const maxUnpacked = 255
+
 // unpackPage returns the bytes of a page. The levels of version 2 are in front of the compressed part.
 func unpackPage(h *format.PageHeader, b []byte, codec format.CompressionCodec) ([]byte, error) {
 	size, levels := int(h.UncompressedPageSize), 0
@@ -220,8 +223,7 @@ func unpackPage(h *format.PageHeader, b []byte, codec format.CompressionCodec) (
 		values, err := parquet.LookupCompressionCodec(codec).Decode(nil, b[levels:])
 		return append(b[:levels:levels], values...), err
 	}
-	const most = 255 // most bytes that one byte of LZ4 can expand to
-	if size < 0 || size > levels+most*(len(b)-levels) {
+	if size < 0 || size > levels+maxUnpacked*(len(b)-levels) {
 		return nil, fmt.Errorf("a page of %d bytes declares %d decompressed", len(b), size)
 	}
 	page := slices.Grow([]byte(nil), size)[:size]
@@ -239,7 +241,7 @@ func isRuns(h *format.PageHeader) bool {
 }
 
 // plainBooleans returns a page of booleans, and changes its header, so that its values are bits instead of runs.
-func plainBooleans(h *format.PageHeader, page []byte, leaf *parquet.Column) ([]byte, error) {
+func (u *pageCopier) plainBooleans(h *format.PageHeader, page []byte, leaf *parquet.Column) ([]byte, error) {
 	if !isRuns(h) {
 		return page, nil
 	}
@@ -258,6 +260,11 @@ func plainBooleans(h *format.PageHeader, page []byte, leaf *parquet.Column) ([]b
 	}
 	if levels < 0 || levels+4 > len(page) || most < 0 {
 		return nil, errEnd
+	}
+	// A run of a few bytes can have any number of values (Invariant 6).
+	if room := maxUnpacked*u.size + 1<<20 - u.at; int64(most/8) > room {
+		return nil, fmt.Errorf("a page of %d bytes declares %d booleans, and the copy has room for %d bytes", len(page), most,
+			room)
 	}
 	runs, bits := page[levels+4:], make([]byte, (most+7)/8) // behind the length of the runs
 	for at := 0; at < most && len(runs) > 0; {

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"math"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -130,5 +131,16 @@ func TestReaderOfEveryFormat(t *testing.T) {
 		if _, err := NewReader(bytes.NewReader(whole[:len(whole)/2]), "half"); suffix == ".parquet" && err == nil {
 			t.Errorf("%s: half of the bytes are no error", suffix)
 		}
+	}
+}
+
+// TestRunsOfManyBooleans: a page of a few bytes that declares two billion booleans is refused before memory is
+// allocated.
+func TestRunsOfManyBooleans(t *testing.T) {
+	h := &format.PageHeader{DataPageHeaderV2: thrift.New(format.DataPageHeaderV2{NumValues: math.MaxInt32,
+		Encoding: format.RLE})}
+	if _, err := (&pageCopier{size: 1000}).plainBooleans(h, make([]byte, 10), nil); err == nil ||
+		!strings.Contains(err.Error(), "declares 2147483647 booleans") {
+		t.Errorf("the page is read: %v", err)
 	}
 }
