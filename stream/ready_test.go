@@ -249,7 +249,8 @@ func TestReady(t *testing.T) {
 			Subjects: []string{"other"}}); err != nil {
 			t.Fatal(err)
 		}
-		s.awaitState(e, StateBlocked, false, "stream in takes other and not in.x", "nats stream edit in --subjects='other,in.x'")
+		s.awaitState(e, StateBlocked, false, "stream in takes other and not in.x",
+			"nats stream edit in --subjects='other,in.x'")
 		if err := s.js.DeleteStream(t.Context(), "in"); err != nil {
 			t.Fatal(err)
 		}

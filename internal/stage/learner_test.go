@@ -298,7 +298,7 @@ func compareRestarts(t *testing.T, rows []row, stops []int, change func(c *spec.
 	return a
 }
 
-// TestBootstrap: the bootstrap model is the PCA of as many rows without a label as a first model needs rows. Rows with a
+// TestBootstrap: the bootstrap model is a PCA of as many rows without a label as a first model needs rows. Rows with a
 // label do not count.
 func TestBootstrap(t *testing.T) {
 	s := newStage(t, func(c *spec.Config) { c.Until = spec.UntilPCA; c.Training.Every.Rows = 60 })

@@ -223,8 +223,8 @@ func (t *Trainer) renewLandmarks(ctx context.Context) {
 	}
 }
 
-// fitBootstrap collects the first rows without a label for the bootstrap model, the PCA that serves until a first model exists, and
-// fits it when there are enough.
+// fitBootstrap collects the first rows without a label for the bootstrap model, the PCA that serves until a first model
+// exists, and fits it when there are enough.
 func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
 	if t.config.Until != spec.UntilPCA || t.host.Live() != nil || t.plan.learnsNothing() {
 		t.unlabelled, t.bootstrap = nil, nil
