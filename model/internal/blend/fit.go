@@ -81,7 +81,7 @@ func fit(ctx context.Context, t *frame.Task) *frame.Solution {
 		if errs[i] == nil {
 			b.parts = append(b.parts, *parts[i])
 			b.width += parts[i].w.RawMatrix().Cols
-		} else {
+		} else if fitted[format(members[i:i+1])] == i {
 			t.Report.Note(fmt.Sprintf("%s at scale %s is not in the blend: %v", m.Method, m.Scale, errs[i]))
 		}
 	}
