@@ -15,10 +15,10 @@ const (
 	ModelStore                        // the store has not confirmed for too long which model is live
 	Connection                        // the client is not connected
 	Permission                        // on core NATS: the user may not publish outputs
-	Streams                           // what the last look at the streams found
 	Publish                           // outputs are not stored
 	Lookup                            // earlier answers cannot be looked up in the output
 	Pull                              // messages cannot be pulled
+	Streams                           // what the last look at the streams found
 	DeadLetter                        // dead letters are not stored
 	DeadLetterStream                  // the last look at the streams found that dead letters would not be stored
 	DeadLetterShare                   // nearly all of the newest messages became dead letters
@@ -38,10 +38,10 @@ var componentTable = [components]struct {
 	ModelStore:       {"model_store", spec.BlocksAnswers},
 	Connection:       {"connection", spec.BlocksAnswers},
 	Permission:       {"permission", spec.BlocksAnswers},
-	Streams:          {"streams", spec.BlocksAnswers},
 	Publish:          {"publish", spec.BlocksAnswers},
 	Lookup:           {"lookup", spec.BlocksAnswers},
 	Pull:             {"pull", spec.BlocksAnswers},
+	Streams:          {"streams", spec.BlocksAnswers},
 	DeadLetter:       {"dead_letters", spec.BlocksDeadLetters},
 	DeadLetterStream: {"dead_letter_stream", spec.BlocksDeadLetters},
 	DeadLetterShare:  {"dead_share", spec.BlocksNothing},
