@@ -52,8 +52,8 @@ func (d *dataset) sift() {
 	}
 }
 
-// refer adds a row of the window to the references if it is held out and enters fits; nil: none.
-func (d *dataset) refer(r *window.Row) {
+// addReference adds a row of the window to the references if the row is held out and enters fits. nil adds nothing.
+func (d *dataset) addReference(r *window.Row) {
 	if r != nil && r.IsHeldOut() && r.IsIncluded() {
 		d.references.Add(r)
 	}
@@ -61,7 +61,7 @@ func (d *dataset) refer(r *window.Row) {
 
 // referAll does so for all rows of the window.
 func (d *dataset) referAll() {
-	d.window.All(func(r *window.Row) bool { d.refer(r); return true })
+	d.window.All(func(r *window.Row) bool { d.addReference(r); return true })
 }
 
 // scorable returns the rows that models are scored on: those whose labels enter fits and have a reference, and that are
@@ -168,7 +168,7 @@ func (d *dataset) refill(e *Event, resuming bool) []window.Row {
 			continue
 		}
 		if d.window.Add(r) == window.Added && !resuming {
-			d.refer(d.window.At(r.Position))
+			d.addReference(d.window.At(r.Position))
 			d.references.Sync(d.window)
 		}
 	}
@@ -215,7 +215,7 @@ func (d *dataset) fix(fixes []Fix) (missing []Fix) {
 			d.countOverClassLimit(1)
 		}
 		d.references.Sync(d.window)
-		d.refer(d.window.At(f.At))
+		d.addReference(d.window.At(f.At))
 		d.references.Sync(d.window)
 	}
 	return missing

@@ -286,7 +286,7 @@ func (t *Trainer) addRows(rows []window.Row) {
 		switch t.data.window.Add(rows[i]) {
 		case window.Added:
 			taken++
-			t.data.refer(t.data.window.At(rows[i].Position))
+			t.data.addReference(t.data.window.At(rows[i].Position))
 		case window.OverClassLimit:
 			over++
 		}
@@ -308,7 +308,7 @@ func (t *Trainer) addSummary(s *window.Summary) {
 		return
 	}
 	for _, p := range rows {
-		t.data.refer(t.data.window.At(p))
+		t.data.addReference(t.data.window.At(p))
 	}
 	t.data.syncReferences()
 	t.count(taken, classes, at)

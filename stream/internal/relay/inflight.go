@@ -43,7 +43,7 @@ func newInFlight(a *Activity, maxInputs func() int) *inFlight {
 		removed: make(chan struct{}, 1), activity: a}
 }
 
-// markStale marks the messages of a stream that was created at another time: they are answered, and not acknowledged.
+// markStale marks messages of a stream with another creation time: they are answered, but not acknowledged.
 func (f *inFlight) markStale(created time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

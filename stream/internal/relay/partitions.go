@@ -21,7 +21,7 @@ import (
 // stream's subject transform adds two tokens to each stored subject: the number of partitions, and the partition.
 //
 // The owner of a partition pulls its messages in stream order from the first unacknowledged one. A consumer may
-// redeliver that one behind later ones of its key, so a new owner creates the consumer again, to begin there.
+// redeliver that one after later messages of its key, so a new owner recreates the consumer to begin there.
 //
 // Order does not depend on the lease. An answer is sent only when the one before it of its key is stored, an owner
 // starts where everything before is stored, and an answer that is sent twice is stored once. So two processes that both
