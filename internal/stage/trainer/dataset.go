@@ -52,7 +52,7 @@ func (d *dataset) sift() {
 	}
 }
 
-// addReference adds a row of the window to the references if the row is held out and enters fits. nil adds nothing.
+// addReference adds a row of the window to the references if it is held out and enters fits. nil adds nothing.
 func (d *dataset) addReference(r *window.Row) {
 	if r != nil && r.IsHeldOut() && r.IsIncluded() {
 		d.references.Add(r)

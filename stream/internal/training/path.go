@@ -151,8 +151,8 @@ func (p *Path) ElectionChanged() {
 
 // endStandby ends the standby of the stage for a term of the lease. If the stream still has the window of the newest
 // checkpoint, the stage continues from there, so that it decides as the previous trainer would have. If not, and
-// always with summaries or late labels, it continues from what it has learned itself. The start is counted before the stage
-// may fit; a stage whose training is stopped stays on standby.
+// always with summaries or late labels, it continues from what it has learned itself. The start is counted before the
+// stage may fit; a stage whose training is stopped stays on standby.
 func (p *Path) endStandby(ctx context.Context, r Reader, term uint64) {
 	p.Running.Standby(true) // an earlier term may have ended it
 	if p.Running.Wait(ctx) != nil {
