@@ -3,7 +3,6 @@ package file
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"time"
@@ -21,18 +20,16 @@ import (
 
 // parquetReader reads flat columns and lists of flat values, one row group at a time, column by column.
 type parquetReader struct {
-	name string
-	file *os.File
-	// uncompressed is read instead of file if that has pages which the library reads incorrectly.
-	uncompressed *os.File
-	arrow        *arrow.Schema
-	columns      []*parquetColumn
-	groups       []parquet.RowGroup // that are not begun
-	sizes        [][]int64          // of their leaves
-	total        int64              // rows
-	first        int64              // index of the first row of the groups that are not begun
-	values       *array.RecordBuilder
-	batch        int64 // rows of a batch
+	name    string
+	file    *os.File
+	arrow   *arrow.Schema
+	columns []*parquetColumn
+	groups  []parquet.RowGroup // that are not begun
+	chunks  [][]columnChunk    // of their leaves
+	total   int64              // rows
+	first   int64              // index of the first row of the groups that are not begun
+	values  *array.RecordBuilder
+	batch   int64 // rows of a batch
 
 	maxLeafBytes, maxStripeBytes int64
 	notes                        []string
@@ -47,44 +44,24 @@ type parquetReader struct {
 // parquetColumn is a leaf that becomes an Arrow column.
 type parquetColumn struct {
 	name    string
-	leaf    int
+	leaf    *parquet.Column
 	add     func(parquet.Value)
 	builder array.Builder      // name of the column
 	list    *array.ListBuilder // nil for a flat column
 	listDef int                // definition level of an empty list; a lower one is a null list
 }
 
-func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
+func openParquet(file *os.File, path string) (*parquetReader, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFooter(file, info.Size()); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	f, err := openPages(file, info.Size())
+	f, chunks, err := openFooter(file, info.Size())
 	if err != nil {
-		return nil, fmt.Errorf("%s: the Parquet footer cannot be read (%w): the file was cut off or not closed by its "+
-			"writer", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	p := &parquetReader{name: path, file: file, maxLeafBytes: defaultLeafBytes,
-		maxStripeBytes: maxExpansion * info.Size()}
-	defer func() {
-		if err != nil && p.uncompressed != nil {
-			removeTemporary(p.uncompressed)
-		}
-	}()
-	isCopied, err := needsCopy(file, info.Size(), f)
-	if isCopied {
-		var size int64
-		if p.uncompressed, size, err = uncompressedCopy(file, info.Size(), f); err == nil {
-			f, err = openPages(p.uncompressed, size)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	p.groups, p.sizes, p.total = f.RowGroups(), leafSizes(f), f.NumRows()
+		maxStripeBytes: maxExpansion * info.Size(), groups: f.RowGroups(), chunks: chunks, total: f.NumRows()}
 	float16s := float16Leaves(f)
 	var fields []arrow.Field
 	var leaves []*parquet.Column
@@ -119,7 +96,7 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	p.arrow = arrow.NewSchema(fields, &notes)
 	p.values = array.NewRecordBuilder(memory.DefaultAllocator, p.arrow)
 	for i, leaf := range leaves {
-		col := &parquetColumn{name: fields[i].Name, leaf: leaf.Index(), builder: p.values.Field(i)}
+		col := &parquetColumn{name: fields[i].Name, leaf: leaf, builder: p.values.Field(i)}
 		target := col.builder
 		if lists[i] {
 			col.list = col.builder.(*array.ListBuilder)
@@ -144,28 +121,6 @@ func valuesOfRow(f *parquet.File) int {
 		}
 	}
 	return int(min(values/max(f.NumRows(), 1), 1<<20))
-}
-
-// openPages opens the file to read its pages.
-func openPages(file *os.File, size int64) (*parquet.File, error) {
-	return parquet.OpenFile(file, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-}
-
-// checkFooter checks the declared length of the footer, for which parquet-go allocates memory.
-func checkFooter(file io.ReaderAt, size int64) error {
-	var tail [8]byte
-	if size < 12 {
-		return fmt.Errorf("a file of %d bytes is not a Parquet file", size)
-	}
-	if _, err := file.ReadAt(tail[:], size-8); err != nil {
-		return fmt.Errorf("the Parquet footer cannot be read: %w", err)
-	}
-	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > size-12 {
-		return fmt.Errorf("the Parquet footer declares %d bytes, and the file has %d: the file was cut off or not "+
-			"closed by its writer",
-			n, size)
-	}
-	return nil
 }
 
 // float16Leaves returns the leaves with half-precision numbers, because parquet-go drops that annotation.
@@ -432,8 +387,5 @@ func (c *parquetColumn) append(v parquet.Value) {
 func (p *parquetReader) close() error {
 	p.closeGroup()
 	p.values.Release()
-	if p.uncompressed != nil {
-		removeTemporary(p.uncompressed)
-	}
 	return p.file.Close()
 }

@@ -356,7 +356,7 @@ func TestLongListsInGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := openPages(file, info.Size())
+	f, _, err := openFooter(file, info.Size())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,8 +377,8 @@ func TestLeavesThatAreReadTogether(t *testing.T) {
 	for size, stripes := range map[int64]int{1: 0, 1900 << 10: 0, 1 << 30: 2} {
 		r := opened(t, path)
 		p := r.records.(*parquetReader)
-		for k := range p.sizes[0] {
-			p.sizes[0][k] = size
+		for k := range p.chunks[0] {
+			p.chunks[0][k].uncompressed = size
 		}
 		rec, err := r.Next()
 		if err != nil {

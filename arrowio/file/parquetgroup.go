@@ -118,24 +118,25 @@ func (s *stripe) close() {
 }
 
 // openGroup begins with a row group: its leaves or, if they are large, stripes.
-func (p *parquetReader) openGroup(g parquet.RowGroup, sizes []int64) error {
+func (p *parquetReader) openGroup(g parquet.RowGroup, chunks []columnChunk) error {
 	if p.left, p.batches = g.NumRows(), 0; p.left == 0 {
 		return nil
 	}
 	if p.left < 0 {
 		return fmt.Errorf("%s: a row group of %d rows: the file is damaged", p.name, p.left)
 	}
-	chunks := g.ColumnChunks()
+	columnChunks := g.ColumnChunks()
 	open := func(columns []int) {
 		for _, k := range columns {
-			p.leaves = append(p.leaves, &leafReader{column: p.columns[k], pages: chunks[p.columns[k].leaf].Pages(),
+			c, leaf := p.columns[k], p.columns[k].leaf.Index()
+			p.leaves = append(p.leaves, &leafReader{column: c, pages: pagesOf(p.file, chunks[leaf], columnChunks[leaf], c.leaf),
 				row: p.first})
 		}
 	}
 	var parts [][]int
 	room := int64(0)
 	for k, c := range p.columns {
-		size := min(sizes[c.leaf], usualLeafBytes)
+		size := min(chunks[c.leaf.Index()].uncompressed, usualLeafBytes)
 		if len(parts) == 0 || size > room {
 			parts, room = append(parts, nil), p.maxLeafBytes
 		}
@@ -164,10 +165,6 @@ func (p *parquetReader) openGroup(g parquet.RowGroup, sizes []int64) error {
 	return nil
 }
 
-// maxExpansion is how many times the size of the file the stripes of a group may take, so that a few bytes do not fill
-// a disk.
-const maxExpansion = 64
-
 // errExpands reports that the values of a group are so much larger than the file. Its leaves are small, then.
 var errExpands = errors.New("the values of a row group are much larger than the file")
 
@@ -178,7 +175,7 @@ func (p *parquetReader) write(columns []int, room *int64) (_ *stripe, err error)
 	if s.file, err = os.CreateTemp("", "embedd-*.columns"); err != nil {
 		return nil, errTemporary(err)
 	}
-	os.Remove(s.file.Name()) // as the copy of a file
+	os.Remove(s.file.Name()) // on systems where an open file can be removed
 	defer func() {
 		if err != nil {
 			s.close()
@@ -253,11 +250,11 @@ func (p *parquetReader) next() (arrow.Record, error) {
 		if len(p.groups) == 0 {
 			return nil, io.EOF
 		}
-		if err := p.openGroup(p.groups[0], p.sizes[0]); err != nil {
+		if err := p.openGroup(p.groups[0], p.chunks[0]); err != nil {
 			return nil, err
 		}
 		p.first += p.groups[0].NumRows()
-		p.groups, p.sizes = p.groups[1:], p.sizes[1:]
+		p.groups, p.chunks = p.groups[1:], p.chunks[1:]
 	}
 	n := min(p.left, p.batch)
 	p.left -= n
@@ -297,14 +294,7 @@ func (p *parquetReader) closeGroup() {
 	p.stripes = nil
 }
 
-// leafSizes returns the uncompressed sizes of the leaves of each row group.
-func leafSizes(f *parquet.File) (groups [][]int64) {
-	for _, g := range f.Metadata().RowGroups {
-		sizes := make([]int64, len(g.Columns))
-		for k := range g.Columns {
-			sizes[k] = max(0, g.Columns[k].MetaData.TotalUncompressedSize)
-		}
-		groups = append(groups, sizes)
-	}
-	return groups
+func removeTemporary(file *os.File) {
+	file.Close()
+	os.Remove(file.Name())
 }

@@ -2,7 +2,6 @@ package file
 
 import (
 	"bytes"
-	"math"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -12,8 +11,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/encoding/thrift"
-	"github.com/parquet-go/parquet-go/format"
 )
 
 // TestDecimalValue: each form of a Parquet decimal has its number: integers, and big-endian bytes of any length.
@@ -37,39 +34,6 @@ func TestDecimalValue(t *testing.T) {
 	} {
 		if got := decimalValue(c.value).BigInt().String(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-}
-
-// TestUnpackedPage: a page is refused before memory is allocated if it declares more than its bytes can expand to.
-func TestUnpackedPage(t *testing.T) {
-	for _, c := range []struct {
-		size, repetition, definition, bytes int
-		want                                string
-	}{
-		{0, 0, 0, 0, ""},
-		{255 * 4, 0, 0, 4, "does not decompress"},
-		{255*4 + 1, 0, 0, 4, "declares"},
-		{-1, 0, 0, 4, "declares"},
-		{3, 1, 2, 3, ""},
-		{3 + 255*4, 1, 2, 7, "does not decompress"},
-		{3 + 255*4 + 1, 1, 2, 7, "declares"},
-		{3, 2, 2, 9, "levels"},
-		{9, 2, 2, 3, "levels"},
-		{9, -1, 2, 3, "levels"},
-		{9, 2, -1, 3, "levels"},
-	} {
-		h := &format.PageHeader{UncompressedPageSize: int32(c.size)}
-		if c.repetition != 0 {
-			h.DataPageHeaderV2 = thrift.New(format.DataPageHeaderV2{RepetitionLevelsByteLength: int32(c.repetition),
-				DefinitionLevelsByteLength: int32(c.definition), IsCompressed: thrift.New(true)})
-		}
-		page, err := unpackPage(h, make([]byte, c.bytes), format.Lz4Raw)
-		switch {
-		case c.want == "" && (err != nil || len(page) != c.size):
-			t.Errorf("%+v: %d bytes, %v", c, len(page), err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
@@ -131,16 +95,5 @@ func TestReaderOfEveryFormat(t *testing.T) {
 		if _, err := NewReader(bytes.NewReader(whole[:len(whole)/2]), "half"); suffix == ".parquet" && err == nil {
 			t.Errorf("%s: half of the bytes are no error", suffix)
 		}
-	}
-}
-
-// TestRunsOfManyBooleans: a page of a few bytes that declares two billion booleans is refused before memory is
-// allocated.
-func TestRunsOfManyBooleans(t *testing.T) {
-	h := &format.PageHeader{DataPageHeaderV2: thrift.New(format.DataPageHeaderV2{NumValues: math.MaxInt32,
-		Encoding: format.RLE})}
-	if _, err := (&pageCopier{size: 1000}).plainBooleans(h, make([]byte, 10), nil); err == nil ||
-		!strings.Contains(err.Error(), "declares 2147483647 booleans") {
-		t.Errorf("the page is read: %v", err)
 	}
 }
