@@ -98,7 +98,7 @@ func (r *pageReader) next() error {
 // maxHeader is the largest header of a page. Its statistics can contain two whole values.
 const maxHeader = 16 << 20
 
-// header decodes the header of a page, from no more bytes than it needs, about.
+// header decodes the header of a page. It reads a kilobyte, and more only if the header does not end there.
 func (r *pageReader) header() (*format.PageHeader, error) {
 	for size := int64(1 << 10); ; size *= 8 {
 		b := make([]byte, min(size, r.end-r.at))
@@ -117,8 +117,8 @@ func (r *pageReader) header() (*format.PageHeader, error) {
 	}
 }
 
-// maxExpanded is how many times its compressed size a page can have: what the format of the codec can express, or for
-// Zstandard and Brotli a page of the least blocks.
+// maxExpanded is how many times its compressed size a page may have: what the format of a codec can express. Brotli can
+// express more.
 var maxExpanded = map[format.CompressionCodec]int{format.Uncompressed: 1, format.Snappy: 64, format.Lz4Raw: 255,
 	format.Gzip: 1032, format.Zstd: 1 << 15, format.Brotli: 1 << 15}
 
@@ -315,8 +315,8 @@ type run struct {
 	bits     []byte
 }
 
-// nextRun returns the first of the runs, whose values have a number of bits, and the bytes behind it. A count beyond
-// limit is one of several above it. If the run is cut off, there is an error and the count is valid.
+// nextRun returns the first of the runs, whose values have width bits, and the bytes behind it. A count above limit is
+// not exact, but above limit. If the run is cut off, there is an error, and its count is valid.
 func nextRun(b []byte, width, limit int) (r run, rest []byte, err error) {
 	head, n := binary.Uvarint(b)
 	if n <= 0 {
