@@ -274,7 +274,7 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, c
 		r.DimUsed, r.Rank = d.M, d.M
 	} else {
 		var m *model.Model
-		for _, params := range c.settle(ctx, train, s, r.Method, progress)[r.Dim] {
+		for _, params := range c.paramsByDim(ctx, train, s, r.Method, progress)[r.Dim] {
 			start = time.Now()
 			if m, err = fit.AtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend,
 				Fewest: c.Fewest && r.Dim == fit.AutoDim, Nonlinear: c.Nonlinear && r.Method == fit.Auto,
@@ -305,10 +305,10 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, c
 	return count.add(test.Y, correct), nil
 }
 
-// settle is the parameters of a fit at each dimension: the given ones or, with Tune, the combinations ranked on the
-// training rows, best first. One that can be fitted in every fold may fail on all rows; the next one replaces it then.
-// A split is tuned once for all dimensions.
-func (c Config) settle(ctx context.Context, train *model.Data, s *split, method string,
+// paramsByDim returns the parameters of a fit at each dimension: the given ones or, with Tune, the combinations ranked
+// on the training rows, best first. One that can be fitted in every fold may fail on all rows; the next one replaces it
+// then. A split is tuned once for all dimensions.
+func (c Config) paramsByDim(ctx context.Context, train *model.Data, s *split, method string,
 	progress func(float64)) fit.Tuning {
 	if !c.Tune {
 		given := fit.Tuning{}

@@ -25,7 +25,7 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	c = c.withDefaults()
 	method, params, err := c.resolve()
 	if err == nil && s != nil && (c.Method == Auto || c.Dim == AutoDim) {
-		if c, err = c.settleWithoutRows(s); err == nil {
+		if c, err = c.chooseWithoutRows(s); err == nil {
 			method, params, err = c.resolve()
 		}
 	}
@@ -73,9 +73,9 @@ func (c Config) Streams() bool {
 		!preprocess.ScaleNeedsRows(c.Scale)
 }
 
-// settleWithoutRows replaces what a configuration leaves open. If that is the dimension alone, it becomes the method's
+// chooseWithoutRows replaces what a configuration leaves open. If that is the dimension alone, it becomes the method's
 // default.
-func (c Config) settleWithoutRows(s *moments.Set) (Config, error) {
+func (c Config) chooseWithoutRows(s *moments.Set) (Config, error) {
 	if c.Method != Auto {
 		c.Dim = 0
 		return c, nil

@@ -104,7 +104,7 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 	if err := task.Load(ctx, rows); err != nil {
 		t.Fatal(err)
 	}
-	frame.SettleRidge(ctx, task)
+	frame.ChooseRidge(ctx, task)
 	own, _, err := graph.NearestByClass(ctx, task.X, rows.Y, task.Int("k"), 0)
 	if err != nil {
 		t.Fatal(err)

@@ -202,7 +202,7 @@ func (c *shortlist) add(q int, x candidate) {
 	}
 	c.prune(q)
 	if int(c.count[q]) > c.l.k+(c.room-c.l.k)/2 {
-		c.settle(q) // too many that the bounds do not separate
+		c.flush(q) // too many that the bounds do not separate
 	}
 }
 
@@ -234,8 +234,8 @@ func (c *shortlist) prune(q int) {
 	c.count[q] = int32(kept)
 }
 
-// settle computes the distances of the candidates of point q, offers them to the list, and empties the shortlist.
-func (c *shortlist) settle(q int) {
+// flush computes the distances of the candidates of point q, offers them to the list, and empties the shortlist.
+func (c *shortlist) flush(q int) {
 	s, dim := c.b.s, c.b.s.dim
 	row := int(c.b.query.row[q])
 	x := s.query[row*dim:][:dim]
@@ -293,7 +293,7 @@ func (b *blocks) run(ctx context.Context) error {
 		for _, c := range []*shortlist{b.same, b.other} {
 			if c != nil {
 				c.prune(q)
-				c.settle(q)
+				c.flush(q)
 			}
 		}
 	})

@@ -108,7 +108,7 @@ func (k *krylov) run(d int) *ritz {
 			for want < min(d+1+tieReserve, have-b) && k.tied(values[want-2], values[want-1], out.largest) {
 				want++
 			}
-			out.converged, out.worst = k.settled(values, residual, want, out.largest)
+			out.converged, out.worst = k.convergence(values, residual, want, out.largest)
 		}
 		stop := out.converged || out.products >= k.limit
 		if !stop && have+b <= size {
@@ -152,9 +152,9 @@ func residuals(rest, s *mat.Dense, have int) []float64 {
 	return norms
 }
 
-// settled reports whether the first want-1 pairs have converged, relative to their distance from the last one, and
+// convergence reports whether the first want-1 pairs have converged, relative to their distance from the last one, and
 // their worst residual.
-func (k *krylov) settled(values, residual []float64, want int, largest float64) (bool, float64) {
+func (k *krylov) convergence(values, residual []float64, want int, largest float64) (bool, float64) {
 	outside := values[want-1]
 	ok, worst := true, 0.0
 	for i := range want - 1 {

@@ -535,7 +535,7 @@ func TestConvergenceOfIterations(t *testing.T) {
 			}
 			return c.noise
 		}}
-		ok, worst := k.settled([]float64{10, 7, 5}, c.residual, 3, 10)
+		ok, worst := k.convergence([]float64{10, 7, 5}, c.residual, 3, 10)
 		if ok != c.want || worst != c.worst {
 			t.Errorf("residuals %v, noise %g: %v, worst %g", c.residual, c.noise, ok, worst)
 		}

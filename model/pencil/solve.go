@@ -301,7 +301,7 @@ func complete(ctx context.Context, q *Metric, values []float64, vectors *mat.Den
 	sol := &Solution{Rank: rank}
 	sol.Ties = linalg.Ties(values, d, func(a, b float64) bool { return linalg.Tied(a, b, order, largest) })
 	for _, run := range sol.Ties {
-		settle(q, vectors, run[0], run[1])
+		makeUnique(q, vectors, run[0], run[1])
 	}
 	sol.Gap = leastGap(values, d, order, largest)
 	sol.Values = append([]float64(nil), values[:d]...)
@@ -314,10 +314,10 @@ func complete(ctx context.Context, q *Metric, values []float64, vectors *mat.Den
 	return sol
 }
 
-// settle makes the basis of a tied eigenspace unique: the columns of least norm come first, which are the directions
-// of most variance under the denominator (min a'a subject to a'Da = 1). Without a denominator every basis has the same
-// norms, and the solver's own, which is deterministic, is kept.
-func settle(q *Metric, v *mat.Dense, from, to int) {
+// makeUnique makes the basis of a tied eigenspace unique: the columns of least norm come first, which are the
+// directions of most variance under the denominator (min a'a subject to a'Da = 1). Without a denominator every basis
+// has the same norms, and the solver's own, which is deterministic, is kept.
+func makeUnique(q *Metric, v *mat.Dense, from, to int) {
 	if q.d == nil {
 		return
 	}

@@ -148,7 +148,7 @@ func (b *fitter) fit(ctx context.Context, one model.Member) (_ *part, err error)
 	m.Method, m.Params, m.DefaultDim, m.Report = method, params, true, &model.Report{}
 	bound, _ := method.MaxDim(&m)
 	m.D = min(one.Dim, bound)
-	frame.SettleRidge(ctx, &m)
+	frame.ChooseRidge(ctx, &m)
 	sol := fail.Must(m.Solve(ctx))
 	if !sol.IsConverged() {
 		b.t.Report.Note(fmt.Sprintf("the search of %s at scale %s stopped before it converged", one.Method,

@@ -206,7 +206,7 @@ func (v *validator) fit(ctx context.Context, e *candidate, s *preprocess.Fitted,
 		}
 		bound, _ := e.method.MaxDim(&t)
 		t.D = min(d, bound)
-		frame.SettleRidge(ctx, &t)
+		frame.ChooseRidge(ctx, &t)
 		sol := fail.Must(t.Solve(ctx))
 		v.keep(at, &t)
 		switch {

@@ -48,8 +48,8 @@ func OAS(s *mat.SymDense, n float64, columns int) (shrinkage, r float64) {
 	return shrinkage, min(max(shrinkage/(1-shrinkage), 1e-6), 10)
 }
 
-// SettleRidge sets the ridge of a task by the method's rule and reports it.
-func SettleRidge(ctx context.Context, t *Task) {
+// ChooseRidge sets the ridge of a task by the method's rule and reports it.
+func ChooseRidge(ctx context.Context, t *Task) {
 	rule := t.Method.Ridge
 	if rule == nil || rule.Unused != nil && rule.Unused(t) {
 		return

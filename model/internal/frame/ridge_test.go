@@ -81,7 +81,7 @@ func TestRuleOfARidge(t *testing.T) {
 		if c.kernel != "" {
 			task.Params["kernel"] = c.kernel
 		}
-		SettleRidge(t.Context(), task)
+		ChooseRidge(t.Context(), task)
 		r := task.Report.Ridge
 		if r.Rule != c.rule || len(r.Scores) != c.scores || r.Columns != 2 || r.Relative != task.Ridge ||
 			c.relative > 0 && r.Relative != c.relative || (r.Shrinkage != nil) != (c.ridge != "0.25") {
@@ -97,7 +97,7 @@ func TestRuleOfARidge(t *testing.T) {
 		task := loaded(t, few, &Method{Name: "own", Supervised: true, Map: "linear", Streaming: "window",
 			Ridge: &RidgeRule{Scatter: WithinScatter, Grid: []float64{1, 2}, Without: without}})
 		task.Params = map[string]string{"ridge": "auto"}
-		SettleRidge(t.Context(), task)
+		ChooseRidge(t.Context(), task)
 		if r := task.Report.Ridge; r.Rule != rule || without > 0 && r.Relative != without || len(task.Report.Notes) != 1 ||
 			!strings.Contains(task.Report.Notes[0], "without cross-validation: fewer than 2 classes have the 3 rows") {
 			t.Errorf("without folds: %+v, %q", r, task.Report.Notes)

@@ -48,8 +48,8 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (_ *model.Mo
 		t.Report.Note(fmt.Sprintf("%d of %d classes have one row: only their mean is used", single,
 			t.Basis.Classes()))
 	}
-	t.settleDim()
-	SettleRidge(ctx, t)
+	t.chooseDim()
+	ChooseRidge(ctx, t)
 	t.ReportProgress("fit", 0)
 	end := t.Report.Phase("fit")
 	sol := fail.Must(t.Solve(ctx))
@@ -128,8 +128,8 @@ func spread(ctx context.Context, t *Task, sol *Solution) float64 {
 	return largest
 }
 
-// settleDim replaces dimension 0 by the method's default and checks the bound.
-func (t *Task) settleDim() {
+// chooseDim replaces dimension 0 by the method's default and checks the bound.
+func (t *Task) chooseDim() {
 	bound, what := t.Method.MaxDim(t)
 	if t.D == 0 {
 		t.DefaultDim = true

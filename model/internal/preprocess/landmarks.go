@@ -26,7 +26,7 @@ type Kernels struct {
 	Scale model.Scale // of the features; "" and auto: standard
 }
 
-func (k Kernels) settled() Kernels {
+func (k Kernels) withDefaults() Kernels {
 	k.Width = Width(k.Width)
 	if k.Scale == "" || k.Scale == model.ScaleAuto {
 		k.Scale = model.ScaleStandard
@@ -82,7 +82,7 @@ const maxBandwidthRows = 1000
 // DrawLandmarks draws landmarks from the rows, stratified by class. Of fewer rows than landmarks it takes all.
 func DrawLandmarks(ctx context.Context, p *frame.Rows, k Kernels, seed uint64) (_ *Landmarks, err error) {
 	defer fail.Catch(&err)
-	k = k.settled()
+	k = k.withDefaults()
 	t := &frame.Task{Method: &frame.Method{Name: "landmarks"}, Scaling: k.Scale, Report: &model.Report{}}
 	fail.Check(t.Load(ctx, p))
 	if t.Columns == 0 {
@@ -101,7 +101,7 @@ func DrawLandmarks(ctx context.Context, p *frame.Rows, k Kernels, seed uint64) (
 // there were fewer rows.
 func LandmarksOf(ctx context.Context, m *model.Model, k Kernels) (_ *Landmarks, err error) {
 	defer fail.Catch(&err)
-	k = k.settled()
+	k = k.withDefaults()
 	content := m.Content()
 	km := fail.Must(k.mapOf(content))
 	l := &Landmarks{mean: content.Mean, scale: content.Scale, unit: content.Unit, kernel: km.K, rows: km.Rows,
@@ -112,7 +112,7 @@ func LandmarksOf(ctx context.Context, m *model.Model, k Kernels) (_ *Landmarks, 
 
 // Match reports whether LandmarksOf of the model with these kernels would return these landmarks.
 func (l *Landmarks) Match(m *model.Model, k Kernels) bool {
-	k = k.settled()
+	k = k.withDefaults()
 	content := m.Content()
 	km, err := k.mapOf(content)
 	return err == nil && l.asked == k && slices.Equal(km.K.Param, l.kernel.Param) &&

@@ -50,7 +50,7 @@ var LSDR = frame.Method{
 func fitLSDR(ctx context.Context, t *frame.Task) *frame.Solution {
 	starts := lsdrStarts(ctx, t)
 	q := NewInformation(t.X, t.Rows, t.Int("centres"))
-	q.settle(ctx, t, starts[0])
+	q.chooseParams(ctx, t, starts[0])
 	found := make([]*mat.Dense, len(starts))
 	searches := make([]model.Search, len(starts))
 	fail.Check(parallel.EachProgress(ctx, len(starts), func(i int) {
@@ -224,8 +224,8 @@ func (q *Information) Gradient(a *mat.Dense) *mat.Dense {
 	return out
 }
 
-// settle chooses s and lambda at the outputs of a.
-func (q *Information) settle(ctx context.Context, t *frame.Task, a *mat.Dense) {
+// chooseParams chooses s and lambda at the outputs of a.
+func (q *Information) chooseParams(ctx context.Context, t *frame.Task, a *mat.Dense) {
 	defer t.Report.Phase("widths")()
 	var z mat.Dense
 	z.Mul(q.Ref, a)

@@ -58,7 +58,7 @@ func TestInformationByHand(t *testing.T) {
 		wantS, wantLa float64
 	}{{"auto", "auto", 3, 0.1}, {"7", "auto", 7, 0.1}, {"auto", "4", 3, 4}} {
 		task := &frame.Task{Params: map[string]string{"s": c.s, "lambda": c.lambda}, Rows: rows, Report: &model.Report{}}
-		if q.settle(t.Context(), task, mat.NewDense(1, 1, []float64{1})); q.S != c.wantS || q.Lambda != c.wantLa {
+		if q.chooseParams(t.Context(), task, mat.NewDense(1, 1, []float64{1})); q.S != c.wantS || q.Lambda != c.wantLa {
 			t.Errorf("s=%s, lambda=%s: %g and %g", c.s, c.lambda, q.S, q.Lambda)
 		}
 	}

@@ -120,7 +120,7 @@ func TestGraphOfASimilarity(t *testing.T) {
 		t.Errorf("centred: %v", v)
 	}
 	f := mat.NewDense(4, 2, []float64{3, 1, 9, 1, 1, 2, 5, 8})
-	if settleConstant(f); !mat.Equal(f, mat.NewDense(4, 2, []float64{-2, -1, 4, -1, -4, 0, 0, 6})) {
+	if subtractMedians(f); !mat.Equal(f, mat.NewDense(4, 2, []float64{-2, -1, 4, -1, -4, 0, 0, 6})) {
 		t.Errorf("about the median: %v", mat.Formatted(f))
 	}
 	if !(math.Abs(mat.Sum(f.ColView(0))+2) <= 1e-15) {

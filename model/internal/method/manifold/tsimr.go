@@ -170,7 +170,7 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) *frame.S
 		t.ReportProgress("eigenvectors", 0)
 		found := fail.Must(pencil.Partial(ctx, m, pencil.Min, t.D, linalg.Constant(rows.Rows.N)))
 		t.Found(found)
-		settleConstant(found.Vectors)
+		subtractMedians(found.Vectors)
 		e := &mapping.Tangent{Training: rows.Training(nil, found.Vectors.RawMatrix().Data, t.D), Count: len(tan.Spaces)}
 		for _, p := range tan.Patch {
 			e.Patch = append(e.Patch, float64(p))
@@ -186,10 +186,10 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) *frame.S
 	}
 }
 
-// settleConstant moves the median of each column to 0. The form does not depend on a constant added to f, but outputs
+// subtractMedians moves the median of each column to 0. The form does not depend on a constant added to f, but outputs
 // are float32: if a few outliers have most of the unit norm, the others differ by less than the digits of a float32
 // that the constant would use up.
-func settleConstant(f *mat.Dense) {
+func subtractMedians(f *mat.Dense) {
 	n, d := f.Dims()
 	for c := range d {
 		column := mat.Col(nil, c, f)

@@ -64,9 +64,9 @@ func fitSRDA(ctx context.Context, t *frame.Task) *frame.Solution {
 		}
 		tied := rotated.Slice(0, t.M, tie[0], min(tie[1], s.Rank)).(*mat.Dense)
 		r := fail.Must(pencil.LeastNorm(mat.DenseCopyOf(tied)))
-		var settled mat.Dense
-		settled.Mul(tied, r)
-		tied.Copy(&settled)
+		var unique mat.Dense
+		unique.Mul(tied, r)
+		tied.Copy(&unique)
 	}
 	s.Vectors = mat.DenseCopyOf(rotated.Slice(0, t.M, 0, t.D))
 	s.Values = s.Values[:t.D]
