@@ -13,17 +13,17 @@ import (
 // A Decoder reads messages. It keeps no state but a bounded cache of schemas: the result of Decode depends only on the
 // message, the Spec and the Contract. It is safe for concurrent use.
 type Decoder struct {
-	spec   Spec
-	limits Limits
-	read   ipc.Limits
-	codecs ipc.Decompressor
-	recent atomic.Pointer[recordSchema] // of the last record
-	texts  textReader
+	spec      Spec
+	limits    Limits
+	ipcLimits ipc.Limits
+	codecs    ipc.Decompressor
+	recent    atomic.Pointer[recordSchema] // of the last record
+	texts     textReader
 
-	mu     sync.RWMutex
-	plans  map[int][]*entry // by the length of the schema's metadata
-	cached int              // bytes in plans
-	count  int
+	mu      sync.RWMutex
+	schemas map[int][]*cachedSchema // by the length of their metadata
+	cached  int                     // bytes in schemas
+	count   int
 }
 
 // Limits of the plan cache. A full cache is emptied, which costs one parse for each schema in use.
@@ -38,7 +38,7 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 		return nil, err
 	}
 	spec.Limits = spec.Limits.orDefault()
-	d := &Decoder{spec: spec, limits: spec.Limits, read: spec.Limits.read(), plans: map[int][]*entry{}}
+	d := &Decoder{spec: spec, limits: spec.Limits, ipcLimits: spec.Limits.forIPC(), schemas: map[int][]*cachedSchema{}}
 	d.codecs.Body = d.limits.Body
 	d.texts.spec, d.texts.limits = &d.spec, d.limits
 	return d, nil
@@ -56,8 +56,8 @@ type Message struct {
 	size    int
 	table   *rowtext.Table // of a text message
 
-	uneven map[int]bool // feature columns that withoutVaryingLists leaves out; nil: none
-	fault  *Error       // about the first of them
+	varyingLists map[int]bool // feature columns that withoutVaryingLists leaves out; nil: none
+	varyingError *Error       // about the first of them
 
 	first Batch // the batch of a message with one batch, which saves allocations
 	one   [1]*Batch
@@ -161,16 +161,16 @@ func (e *Envelope) Open(d *Decoder, msg []byte) {
 // Decode is [Decoder.Decode] for the message.
 func (e *Envelope) Decode(c *Contract) (*Message, error) {
 	d := e.decoder
-	return d.withoutVaryingLists(func(left []string) (m *Message, err error) {
+	return d.withoutVaryingLists(func(excluded []string) (m *Message, err error) {
 		defer rescue(&err)
 		if d.spec.Format.IsText() {
-			return decodeText(d, e.msg, c, left), nil
+			return decodeText(d, e.msg, c, excluded), nil
 		}
-		return d.decode(e, c, left), nil
+		return d.decode(e, c, excluded), nil
 	})
 }
 
-func (d *Decoder) decode(e *Envelope, c *Contract, left []string) *Message {
+func (d *Decoder) decode(e *Envelope, c *Contract, excluded []string) *Message {
 	if len(e.msg) > d.limits.Message {
 		panic(d.tooLong(e.msg))
 	}
@@ -183,7 +183,7 @@ func (d *Decoder) decode(e *Envelope, c *Contract, left []string) *Message {
 		panic(wire.Errorf(wire.Malformed, "the stream does not begin with a schema").WithHint(
 			"send a whole stream in each message, not one batch of a longer stream"))
 	}
-	p, ids := d.planOf(f, c, left)
+	p, ids := d.planOf(f, c, excluded)
 	m := &Message{decoder: d, plan: p}
 	budget := d.limits.Body
 	byID := byNumber(ids)
@@ -259,7 +259,7 @@ func (d *Decoder) dictionary(m *Message, f *ipc.Frame, byID map[int64]int, have 
 		panic(ipc.Malformed("dictionary %d has no data", id))
 	}
 	have[k] = true
-	m.dicts[k] = ipc.ReadChunk(f, data, &m.plan.schema.Dicts[k], d.read, budget, &d.codecs)
+	m.dicts[k] = ipc.ReadChunk(f, data, &m.plan.schema.Dicts[k], d.ipcLimits, budget, &d.codecs)
 }
 
 // dictionaries checks all dictionaries once they are complete, because a dictionary may contain indices into another.
@@ -271,7 +271,7 @@ func (d *Decoder) dictionaries(m *Message, have []bool) {
 		}
 	}
 	for k := range m.dicts {
-		if e := m.dicts[k].Check(d.read, m.dicts); e != nil {
+		if e := m.dicts[k].Check(d.ipcLimits, m.dicts); e != nil {
 			panic(ipc.EntryError(e))
 		}
 	}
@@ -287,8 +287,8 @@ func (d *Decoder) batch(m *Message, f *ipc.Frame, budget *int) {
 	defer ipc.Annotate(func(e *Error) { e.Batch = len(m.batches) })
 	b := m.next()
 	b.data.Message = f.Message
-	b.data.Extra = f.MetadataSize(d.read)
-	b.data.Chunk = ipc.ReadChunk(f, f.Head, &m.plan.schema.Layout, d.read, budget, &d.codecs)
+	b.data.Extra = f.MetadataSize(d.ipcLimits)
+	b.data.Chunk = ipc.ReadChunk(f, f.Head, &m.plan.schema.Layout, d.ipcLimits, budget, &d.codecs)
 	d.add(m, b, budget)
 }
 
@@ -297,7 +297,7 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) {
 	if m.rows += b.data.Rows; m.rows > d.limits.Rows {
 		panic(ipc.TooManyRows(int64(m.rows), d.limits.Rows))
 	}
-	if e := b.data.Check(d.read, m.dicts); e != nil {
+	if e := b.data.Check(d.ipcLimits, m.dicts); e != nil {
 		panic(e)
 	}
 	d.checkNames(m, b)
@@ -324,7 +324,7 @@ func (e *Envelope) Expanded(dim int) int {
 	if d.spec.Format.IsText() {
 		return len(msg) + d.texts.memory(msg) + d.texts.answer(msg, dim)
 	}
-	size, rows, ok := e.frames.Expanded(d.read)
+	size, rows, ok := e.frames.Expanded(d.ipcLimits)
 	if !ok {
 		return len(msg)
 	}

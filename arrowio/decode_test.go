@@ -491,7 +491,7 @@ func TestDictionaryNumbersAreNormalised(t *testing.T) {
 	msg := fixtures(t)["everything"]
 	d := newDecoder(t, Spec{Features: []string{"x"}, Label: "label"})
 	decode(t, d, msg)
-	s := d.plans[metaLength(msg)][0].schema
+	s := d.schemas[metaLength(msg)][0].schema
 	for round := int64(1); round < 20; round++ {
 		other := slices.Clone(msg)
 		renumber(other, s, round)

@@ -29,11 +29,11 @@ type Block struct {
 // features returns the blocks. budget is reduced by the bytes of copies.
 func (b *Batch) features(budget *int, limits Limits) []Block {
 	b.columns = b.message.plan.columns
-	if b.sizes(); b.message.uneven != nil {
+	if b.sizes(); b.message.varyingLists != nil {
 		return nil // the message is decoded again
 	}
 	blocks, total := b.block1[:0], 0
-	var copied []int // the blocks, and the columns, whose numbers are copied
+	var copied []struct{ block, column int } // columns whose numbers are copied, with their blocks
 	for k := 0; k < len(b.columns); k++ {
 		c := &b.columns[k]
 		if n, block := b.run(k); n > 0 {
@@ -45,7 +45,7 @@ func (b *Batch) features(budget *int, limits Limits) []Block {
 			blocks = append(blocks, b.block(c))
 			continue
 		}
-		copied = append(copied, len(blocks), k)
+		copied = append(copied, struct{ block, column int }{len(blocks), k})
 		blocks = append(blocks, Block{})
 		if c.size <= 0 {
 			continue
@@ -59,8 +59,8 @@ func (b *Batch) features(budget *int, limits Limits) []Block {
 	if total > 0 {
 		b.copies = b.message.decoder.codecs.Buffers.Get(total)
 	}
-	for ; len(copied) > 0; copied = copied[2:] {
-		blocks[copied[0]] = b.block(&b.columns[copied[1]])
+	for _, c := range copied {
+		blocks[c.block] = b.block(&b.columns[c.column])
 	}
 	return blocks
 }
@@ -89,8 +89,8 @@ func (c *column) number(l *ipc.Layout) ipc.Number {
 	return ipc.Float32
 }
 
-// copied returns the memory of the next n bytes of copies.
-func (b *Batch) copied(n int) []byte {
+// nextCopy returns the memory of the next n bytes of copies.
+func (b *Batch) nextCopy(n int) []byte {
 	from := len(b.copies)
 	b.copies = b.copies[:from+n]
 	return b.copies[from:]
@@ -122,9 +122,9 @@ func (b *Batch) sizes() {
 	for k := range b.columns {
 		c := &b.columns[k]
 		f := &b.data.Layout.Fields[c.field]
-		if (f.Kind == ipc.KindList || f.Kind == ipc.KindListView) && !m.uneven[k] {
+		if (f.Kind == ipc.KindList || f.Kind == ipc.KindListView) && !m.varyingLists[k] {
 			if e := b.setSize(k); e != nil {
-				m.leave(k, e.In(f.Name))
+				m.excludeList(k, e.In(f.Name))
 			}
 		}
 		if total += max(0, c.size); total > p.maxElements {
@@ -155,17 +155,17 @@ func (b *Batch) setSize(k int) *Error {
 	return nil
 }
 
-// leave notes a column of lists that is no feature of the message if only "*" selects it; otherwise it panics with the
-// error about their lengths.
-func (m *Message) leave(k int, e *Error) {
+// excludeList notes a column of lists that is no feature of the message if only "*" selects it; otherwise it panics
+// with the error about their lengths.
+func (m *Message) excludeList(k int, e *Error) {
 	if m.plan.contract != nil || !m.decoder.isOnlyStarred(e.Column) {
 		panic(e)
 	}
-	if m.uneven == nil {
+	if m.varyingLists == nil {
 		e.Batch = len(m.batches)
-		m.uneven, m.fault = map[int]bool{}, e
+		m.varyingLists, m.varyingError = map[int]bool{}, e
 	}
-	m.uneven[k] = true
+	m.varyingLists[k] = true
 }
 
 // otherSize returns the error for lists whose length differs from the contract, the Spec or an earlier batch.
@@ -296,7 +296,7 @@ func (b *Batch) block(c *column) Block {
 	count := b.data.Rows * size
 	isView := b.isView(c)
 	if !isView {
-		if to := b.copied(copiedBytes(n, count)); isSingle(n) {
+		if to := b.nextCopy(copiedBytes(n, count)); isSingle(n) {
 			block.F32 = ipc.View[float32](to, count)
 		} else {
 			block.F64 = ipc.View[float64](to, count)

@@ -17,10 +17,10 @@ func (b *Batch) Key(row int) (text string, ok bool) {
 
 // LabelKind returns what the label column holds: "text", "integers" or "booleans"; "" if the message has no label
 // column or one of type null.
-func (m *Message) LabelKind() string { return m.plan.labels }
+func (m *Message) LabelKind() string { return m.plan.labelKind }
 
 // KeyKind is LabelKind for the key column.
-func (m *Message) KeyKind() string { return m.plan.keys }
+func (m *Message) KeyKind() string { return m.plan.keyKind }
 
 // text returns a value of a field as text, of which at most limit bytes: rows may share the bytes of a text, and a copy
 // for each could take hours.

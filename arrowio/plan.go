@@ -27,53 +27,53 @@ type plan struct {
 	contract    *Contract // nil: the Spec selects
 	columns     []column
 	taken       []bool         // fields that are features
-	left        []string       // columns that "*" does not select in this message
+	excluded    []string       // columns that "*" does not select in this message
 	index       map[string]int // top-level field by name, -1 if two have the name
 	varies      bool           // a column has lists whose lengths the data determine
 	elements    int
 	maxElements int // limit of elements
 	label       int // index of the top-level field, -1 = none
 	key         int
-	labels      string // what it holds: text, integers or booleans; "" if it is -1
-	keys        string
+	labelKind   string // what it holds: text, integers or booleans; "" if label is -1
+	keyKind     string
 
 	lastContract atomic.Pointer[lastContract] // the latest one, without a contract
 }
 
-// An entry of the cache is a schema and the latest plan for it.
-type entry struct {
+// A cachedSchema is a schema and the latest plan for it.
+type cachedSchema struct {
 	schema *ipc.Schema
 	plan   atomic.Pointer[plan]
 }
 
 // planOf returns the plan of a schema frame, and the ids of the message's dictionaries in normalised order.
-func (d *Decoder) planOf(f *ipc.Frame, c *Contract, left []string) (*plan, []int64) {
-	en, ids := d.entry(f)
-	if len(left) > 0 { // the rows decide, so no other message has this plan
-		return d.newPlan(en.schema, c, left), ids
+func (d *Decoder) planOf(f *ipc.Frame, c *Contract, excluded []string) (*plan, []int64) {
+	known, ids := d.schemaOf(f)
+	if len(excluded) > 0 { // the rows decide, so no other message has this plan
+		return d.newPlan(known.schema, c, excluded), ids
 	}
-	if p := en.plan.Load(); p != nil && p.contract == c {
+	if p := known.plan.Load(); p != nil && p.contract == c {
 		return p, ids
 	}
-	p := d.newPlan(en.schema, c, nil)
-	en.plan.Store(p)
+	p := d.newPlan(known.schema, c, nil)
+	known.plan.Store(p)
 	return p, ids
 }
 
 // withoutVaryingLists decodes a message. A column of lists whose lengths vary is no feature if only "*" selects it and
 // the message proposes a contract: the message is decoded again, once, without all such columns.
-func (d *Decoder) withoutVaryingLists(decode func(left []string) (*Message, error)) (*Message, error) {
+func (d *Decoder) withoutVaryingLists(decode func(excluded []string) (*Message, error)) (*Message, error) {
 	m, err := decode(nil)
-	if err != nil || m.uneven == nil {
+	if err != nil || m.varyingLists == nil {
 		return m, err
 	}
-	var left []string
-	for k := range m.uneven {
-		left = append(left, m.plan.schema.Layout.Fields[m.plan.columns[k].field].Name)
+	var excluded []string
+	for k := range m.varyingLists {
+		excluded = append(excluded, m.plan.schema.Layout.Fields[m.plan.columns[k].field].Name)
 	}
-	first := m.fault
+	first := m.varyingError
 	m.Release()
-	if m, err = decode(left); err != nil {
+	if m, err = decode(excluded); err != nil {
 		return nil, first
 	}
 	return m, nil
@@ -94,11 +94,11 @@ func (d *Decoder) isOnlyStarred(column string) bool {
 
 // newPlan selects the feature columns of a schema. A message that the Spec alone rejects has the same error with and
 // without a contract. A message that only the contract rejects is wire.SchemaChanged.
-func (d *Decoder) newPlan(s *ipc.Schema, c *Contract, left []string) *plan {
-	p := &plan{schema: s, spec: &d.spec, contract: c, maxElements: maxFeatures, left: left}
+func (d *Decoder) newPlan(s *ipc.Schema, c *Contract, excluded []string) *plan {
+	p := &plan{schema: s, spec: &d.spec, contract: c, maxElements: maxFeatures, excluded: excluded}
 	if c == nil {
 		p.maxElements = d.limits.Features
-		p.resolve()
+		p.selectColumns()
 		return p
 	}
 	defer ipc.Annotate(func(e *Error) {
@@ -107,7 +107,7 @@ func (d *Decoder) newPlan(s *ipc.Schema, c *Contract, left []string) *plan {
 			changed(e)
 		}
 	})
-	p.resolve()
+	p.selectColumns()
 	return p
 }
 
@@ -123,32 +123,32 @@ func changed(e *Error) *Error {
 	return e.WithHint("send the features of the pipeline's schema, or change it: embedd schema reset, or schema.features")
 }
 
-func (d *Decoder) entry(f *ipc.Frame) (*entry, []int64) {
+func (d *Decoder) schemaOf(f *ipc.Frame) (*cachedSchema, []int64) {
 	d.mu.RLock()
-	found := d.plans[len(f.Meta)]
+	found := d.schemas[len(f.Meta)]
 	d.mu.RUnlock()
-	for _, en := range found {
-		if ids, ok := en.schema.SameAs(f.Meta); ok {
-			return en, ids
+	for _, known := range found {
+		if ids, ok := known.schema.SameAs(f.Meta); ok {
+			return known, ids
 		}
 	}
-	s := ipc.ParseSchema(f, d.read)
+	s := ipc.ParseSchema(f, d.ipcLimits)
 	ids, ok := s.DictionaryIDs(f.Meta)
 	if !ok {
 		panic(wire.Errorf(wire.Internal, "dictionary numbers could not be read"))
 	}
-	en := &entry{schema: s}
+	known := &cachedSchema{schema: s}
 	if size := s.Size(); size <= maxPlanBytes {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.count == maxPlans || d.cached+size > maxPlanBytes {
-			d.plans, d.cached, d.count = map[int][]*entry{}, 0, 0
+			d.schemas, d.cached, d.count = map[int][]*cachedSchema{}, 0, 0
 		}
 		// The slice is never written to once it is shared.
-		d.plans[len(s.Bytes)] = append(slices.Clip(d.plans[len(s.Bytes)]), en)
+		d.schemas[len(s.Bytes)] = append(slices.Clip(d.schemas[len(s.Bytes)]), known)
 		d.cached, d.count = d.cached+size, d.count+1
 	}
-	return en, ids
+	return known, ids
 }
 
 // find returns the top-level column of this name, -1 if there is none.
@@ -163,7 +163,7 @@ func (p *plan) find(name string) int {
 	return i
 }
 
-func (p *plan) resolve() {
+func (p *plan) selectColumns() {
 	l := &p.schema.Layout
 	p.taken, p.index = make([]bool, len(l.Fields)), make(map[string]int, len(l.Columns))
 	for _, i := range l.Columns {
@@ -173,17 +173,17 @@ func (p *plan) resolve() {
 		}
 		p.index[name] = i
 	}
-	p.label, p.labels = p.named(p.spec.Label, wire.LabelType)
-	p.key, p.keys = p.named(p.spec.Key, wire.KeyType)
+	p.label, p.labelKind = p.findLabelOrKey(p.spec.Label, wire.LabelType)
+	p.key, p.keyKind = p.findLabelOrKey(p.spec.Key, wire.KeyType)
 	if p.contract != nil {
-		p.byContract()
+		p.selectByContract()
 		return
 	}
-	p.bySpec()
+	p.selectBySpec()
 }
 
-// named finds the label or key column. A missing column, and one of type null, count as none.
-func (p *plan) named(name string, code wire.Code) (i int, holds string) {
+// findLabelOrKey finds the label or key column. A missing column, and one of type null, count as none.
+func (p *plan) findLabelOrKey(name string, code wire.Code) (i int, holds string) {
 	if name == "" {
 		return -1, ""
 	}
@@ -263,8 +263,8 @@ func (p *plan) tooMany() *Error {
 		"send fewer, choose fewer columns, or raise limits.features (at most %d)", maxFeatures)
 }
 
-// bySpec selects the columns that the Spec names.
-func (p *plan) bySpec() {
+// selectBySpec selects the columns that the Spec names.
+func (p *plan) selectBySpec() {
 	for _, entry := range p.spec.Features {
 		i := p.find(entry)
 		size := p.spec.Sizes[entry]
@@ -322,7 +322,7 @@ func (p *plan) matching(glob string) (fields []int) {
 			p.spec.encoding(name) != nil {
 			continue
 		}
-		if _, size, ok := p.numeric(i); glob == "*" && (!ok || size == 0 || slices.Contains(p.left, name) ||
+		if _, size, ok := p.numeric(i); glob == "*" && (!ok || size == 0 || slices.Contains(p.excluded, name) ||
 			slices.Contains(indexes, name)) {
 			continue
 		}
@@ -369,9 +369,9 @@ func (p *plan) missing(name string) *Error {
 		WithHint("send it, or name other features").In(name)
 }
 
-// byContract finds the columns with the elements of the contract. The elements of a list x may also be columns of
-// numbers x[0], x[1] ...
-func (p *plan) byContract() {
+// selectByContract selects the columns with the elements of the contract. The elements of a list x may also be columns
+// of numbers x[0], x[1] ...
+func (p *plan) selectByContract() {
 	for _, want := range p.contract.columns {
 		if want.isEncoded() {
 			i := p.find(want.Name)

@@ -27,9 +27,9 @@ func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err err
 		}
 		d.recent.Store(s)
 	}
-	return d.withoutVaryingLists(func(left []string) (m *Message, err error) {
+	return d.withoutVaryingLists(func(excluded []string) (m *Message, err error) {
 		defer rescue(&err)
-		return d.fromRecord(&s.frame, rec, c, left), nil
+		return d.fromRecord(&s.frame, rec, c, excluded), nil
 	})
 }
 
@@ -43,12 +43,12 @@ func schemaFrameOf(schema *arrow.Schema) (*recordSchema, error) {
 	return &recordSchema{schema, f}, nil
 }
 
-func (d *Decoder) fromRecord(f *ipc.Frame, rec arrow.Record, c *Contract, left []string) *Message {
-	p, _ := d.planOf(f, c, left)
+func (d *Decoder) fromRecord(f *ipc.Frame, rec arrow.Record, c *Contract, excluded []string) *Message {
+	p, _ := d.planOf(f, c, excluded)
 	m := &Message{decoder: d, plan: p}
 	b := &Batch{message: m}
 	budget := d.limits.Body
-	b.data.Chunk, m.dicts = ipc.ImportRecord(p.schema, rec, d.read, &budget)
+	b.data.Chunk, m.dicts = ipc.ImportRecord(p.schema, rec, d.ipcLimits, &budget)
 	d.dictionaries(m, nil)
 	d.add(m, b, &budget)
 	m.size = d.limits.Body - budget

@@ -46,8 +46,8 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// read returns the limits that concern the Arrow format.
-func (l Limits) read() ipc.Limits {
+// forIPC returns the limits that concern the Arrow format.
+func (l Limits) forIPC() ipc.Limits {
 	return ipc.Limits{Body: l.Body, Rows: l.Rows, Fields: l.Fields, Depth: l.Depth, Metadata: l.Metadata}
 }
 

@@ -251,7 +251,7 @@ func TestSharedDictionaries(t *testing.T) {
 	apart := message(t, "a", from(t, typ, `["p","q"]`), "b", from(t, typ, `["r","s"]`))
 	fs := frames(t, apart)
 	meta := slices.Clone(fs[0].Meta)
-	ids := ipc.ParseSchema(&fs[0], DefaultLimits().read()).IDAt
+	ids := ipc.ParseSchema(&fs[0], DefaultLimits().forIPC()).IDAt
 	le.PutUint64(meta[ids[len(ids)-1]:], 0)
 	var together []byte
 	for _, f := range []ipc.Frame{{Meta: meta}, fs[1], fs[3]} {

@@ -44,7 +44,7 @@ func (r *textReader) table(msg []byte) *rowtext.Table {
 }
 
 // decodeText reads a message of text: its fields become the columns of one batch, which is then read as one of Arrow.
-func decodeText(d *Decoder, msg []byte, c *Contract, left []string) *Message {
+func decodeText(d *Decoder, msg []byte, c *Contract, excluded []string) *Message {
 	if len(msg) > d.limits.Message {
 		panic(d.tooLong(msg))
 	}
@@ -53,7 +53,7 @@ func decodeText(d *Decoder, msg []byte, c *Contract, left []string) *Message {
 	fill := d.texts.filler(t)
 	defer d.texts.fillers.Put(fill)
 	fill.checkReadable() // before the schema: a message of which no row can be read has no columns
-	l := layoutOf(d, t, c, left)
+	l := layoutOf(d, t, c, excluded)
 	fill.columns = l.columns
 	m := &Message{decoder: d, plan: l.plan, table: t}
 	b := m.next()

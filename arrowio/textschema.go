@@ -79,9 +79,9 @@ const (
 )
 
 // layoutOf returns the layout of a message with rows that can be read, or without rows.
-func layoutOf(d *Decoder, t *rowtext.Table, c *Contract, left []string) *textLayout {
+func layoutOf(d *Decoder, t *rowtext.Table, c *Contract, excluded []string) *textLayout {
 	r, isClassified := &d.texts, t.Shape != rowtext.CSV
-	known, isByFields := r.layouts.Load(), len(left) == 0 // otherwise the rows decide too
+	known, isByFields := r.layouts.Load(), len(excluded) == 0 // otherwise the rows decide too
 	for i := 0; known != nil && isByFields && i < len(*known); i++ {
 		l := (*known)[i]
 		if !l.hasNames(t, c) {
@@ -100,7 +100,7 @@ func layoutOf(d *Decoder, t *rowtext.Table, c *Contract, left []string) *textLay
 	if err != nil {
 		panic(err)
 	}
-	l.plan, _ = d.planOf(&f, c, left)
+	l.plan, _ = d.planOf(&f, c, excluded)
 	if isByFields && len(t.Rows) > 0 && l.nameBytes() <= maxLayoutNames {
 		next := []*textLayout{l}
 		if known != nil {

@@ -29,7 +29,7 @@ func parsed(t *testing.T, typ byte, table flatType, children int) (f ipc.Field, 
 			refused = e.Error()
 		}
 	}()
-	return ipc.ParseSchema(&frames(t, msg)[0], DefaultLimits().read()).Layout.Fields[0], ""
+	return ipc.ParseSchema(&frames(t, msg)[0], DefaultLimits().forIPC()).Layout.Fields[0], ""
 }
 
 // integer is the type table of an integer.
