@@ -79,7 +79,7 @@ func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 		}
 		last := time.Now().Add(retryPause).After(deadline)
 		switch {
-		case !passes(err):
+		case !shouldRetry(err):
 			return nil, c.explain(err)
 		case last && o.Wait > 0:
 			return nil, fmt.Errorf("no connection within %v: %w", o.Wait, c.explain(err))

@@ -577,7 +577,7 @@ func TestNoStorm(t *testing.T) {
 	c := &Conn{log: slog.New(slog.DiscardHandler), target: target{login: func() (config.Login, error) {
 		return config.Login{}, nil
 	}}}
-	c.failed(nats.ErrAuthorization)
+	c.recordFailure(nats.ErrAuthorization)
 	var before, sum time.Duration
 	for i := range 20 {
 		wait := c.backoff(i)

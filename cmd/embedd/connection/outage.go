@@ -37,16 +37,16 @@ const (
 )
 
 const (
-	every      = time.Minute // how often the same error is logged
-	maxReports = 64          // distinct errors
-	maxDenied  = 16          // permissions that are remembered
+	logInterval = time.Minute // how often the same error is logged
+	maxReports  = 64          // distinct errors
+	maxDenied   = 16          // permissions that are remembered
 )
 
 // backoff is called before each round of attempts and returns how long to wait.
 func (c *Conn) backoff(int) time.Duration {
 	if nc := c.nc(); nc != nil {
 		if err := nc.LastError(); err != nil {
-			c.failed(err)
+			c.recordFailure(err)
 		}
 	}
 	c.mu.Lock()
@@ -61,7 +61,7 @@ func (c *Conn) backoff(int) time.Duration {
 	wait := min(shortPause<<min(rounds-1, 10), most)
 	wait += time.Duration(rand.Int64N(int64(wait)/4 + 1)) // jitter: many clients reconnect at the same time
 	// Log the first refusal immediately, and other errors only if they last.
-	shouldLog := err != nil && (refused == 0 && d.refused == 1 || rounds > 3 && time.Since(d.logged) > every)
+	shouldLog := err != nil && (refused == 0 && d.refused == 1 || rounds > 3 && time.Since(d.logged) > logInterval)
 	if shouldLog {
 		d.logged = time.Now()
 	}
@@ -73,14 +73,14 @@ func (c *Conn) backoff(int) time.Duration {
 	return wait
 }
 
-// failed records why an attempt failed.
-func (c *Conn) failed(err error) {
+// recordFailure records why an attempt failed.
+func (c *Conn) recordFailure(err error) {
 	c.mu.Lock()
 	c.down.err = err
 	c.mu.Unlock()
 }
 
-func (c *Conn) disconnected(nc *nats.Conn, err error) {
+func (c *Conn) onDisconnect(nc *nats.Conn, err error) {
 	if nc.IsClosed() {
 		return
 	}
@@ -90,7 +90,7 @@ func (c *Conn) disconnected(nc *nats.Conn, err error) {
 	c.log.Warn("disconnected from the server; reconnecting indefinitely", "error", err)
 }
 
-func (c *Conn) reconnected(*nats.Conn) {
+func (c *Conn) onReconnect(*nats.Conn) {
 	c.mu.Lock()
 	c.down = outage{}
 	c.mu.Unlock()
@@ -117,8 +117,8 @@ func (c *Conn) Trouble() string {
 	return text
 }
 
-// reported is the error handler of the client.
-func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
+// onError is the error handler of the client.
+func (c *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if isLogin(err) {
 		return // backoff logs it
 	}
@@ -131,7 +131,7 @@ func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 		text += sub.Subject
 	}
 	c.mu.Lock()
-	maps.DeleteFunc(c.loggedAt, func(_ string, at time.Time) bool { return time.Since(at) >= every })
+	maps.DeleteFunc(c.loggedAt, func(_ string, at time.Time) bool { return time.Since(at) >= logInterval })
 	_, quiet := c.loggedAt[text]
 	quiet = quiet || len(c.loggedAt) == maxReports
 	if !quiet {
@@ -193,9 +193,9 @@ func isLogin(err error) bool {
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
-// passes reports whether another attempt at the first connection may succeed: no server listens yet, or it is starting.
-// Everything else is an error of the configuration.
-func passes(err error) bool {
+// shouldRetry reports whether another attempt at the first connection may succeed: no server listens yet, or it is
+// starting. Everything else is an error of the configuration.
+func shouldRetry(err error) bool {
 	op, isNetwork := errors.AsType[*net.OpError](err)
 	return errors.Is(err, nats.ErrNoServers) || isSilence(err) ||
 		isNetwork && (op.Op == "dial" || op.Op == "read" || op.Op == "write")

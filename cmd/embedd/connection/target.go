@@ -90,8 +90,8 @@ func (c *Conn) identity() (config.Identity, config.Login, error) {
 	return t.identity()
 }
 
-// kind is how a login is presented to the server; the client cannot change it.
-func kind(id config.Identity, l config.Login) string {
+// loginKind is how a login is presented to the server; the client cannot change it.
+func loginKind(id config.Identity, l config.Login) string {
 	switch {
 	case l == (config.Login{}):
 		return "none"
@@ -113,7 +113,7 @@ func (c *Conn) PrepareLogin(ctx context.Context, n config.NATS) (use func(), err
 		return nil, err
 	}
 	now, old, err := c.identity()
-	if before, after := kind(now, old), kind(next, login); err == nil && before != after {
+	if before, after := loginKind(now, old), loginKind(next, login); err == nil && before != after {
 		return nil, fmt.Errorf("the login was %s and is %s now: restart embedd", before, after)
 	}
 	trial, err := Dial(ctx, n, Options{})
@@ -184,10 +184,10 @@ func (c *Conn) options() ([]nats.Option, error) {
 		nats.CustomReconnectDelay(c.backoff),
 		nats.PingInterval(20 * time.Second), // detects a dead peer within a minute; the default takes four
 		nats.PermissionErrOnSubscribe(true),
-		nats.DisconnectErrHandler(c.disconnected),
-		nats.ReconnectHandler(c.reconnected),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.failed(err) }),
-		nats.ErrorHandler(c.reported),
+		nats.DisconnectErrHandler(c.onDisconnect),
+		nats.ReconnectHandler(c.onReconnect),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.recordFailure(err) }),
+		nats.ErrorHandler(c.onError),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 		nats.SetCustomDialer(&dialer{t.proxy, c}),
 	}
