@@ -37,7 +37,7 @@ func fitCommand(e *cli.Env) *cobra.Command {
 		if err := cmp.Or(files.RefuseTerminal(e, *path), files.RefuseNoModel(*path)); err != nil {
 			return err
 		}
-		spec.Streams = c.Streams()
+		spec.CanSpool = c.Streams()
 		r, err := dataset.Read(ctx, e, spec)
 		if err != nil {
 			return err

@@ -69,7 +69,7 @@ func plotModel(ctx context.Context, e *cli.Env, spec dataset.Spec, o *fitFlags, 
 			return nil, nil, err
 		}
 		n := m.Note()
-		spec.Pinned, spec.Categories, spec.Dates = m.Features(), n.Categories, n.Dates
+		spec.ModelFeatures, spec.Categories, spec.Dates = m.Features(), n.Categories, n.Dates
 		spec.Nulls = cmp.Or(spec.Nulls, n.Nulls)
 		r, err := dataset.Read(ctx, e, spec)
 		return m, r, err

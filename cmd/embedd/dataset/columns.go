@@ -39,19 +39,19 @@ func (c *Columns) See(m *arrowio.Message) {
 
 // Note prints the columns. in explains why a column of a CSV file is not numeric.
 func (c *Columns) Note(e *cli.Env, in *file.Reader, features []string) {
-	e.Notef("%s: %d features: %s%s", c.Name, len(features), cli.Listed(features), c.named())
+	e.Notef("%s: %d features: %s%s", c.Name, len(features), cli.Listed(features), c.labelAndKey())
 	var none []string
 	for _, f := range c.fields {
 		if f.Name == c.Label || f.Name == c.Key || f.Feature && !c.empty[f.Name] && c.index[f.Name] == "" {
 			continue
 		}
-		none = append(none, fmt.Sprintf("%q (%s)", f.Name, c.why(f, in)))
+		none = append(none, fmt.Sprintf("%q (%s)", f.Name, c.reason(f, in)))
 	}
 	e.NoteIf(len(none) > 0, "%s: not features: %s", c.Name, cli.Listed(none))
 }
 
-// single are the features that are columns of numbers, not lists.
-func (c *Columns) single() map[string]bool {
+// numberColumns are the features that are columns of numbers, not lists.
+func (c *Columns) numberColumns() map[string]bool {
 	single := map[string]bool{}
 	for _, f := range c.fields {
 		single[f.Name] = f.Feature && f.Holds == "number"
@@ -59,8 +59,8 @@ func (c *Columns) single() map[string]bool {
 	return single
 }
 
-// named lists the label and key columns.
-func (c *Columns) named() string {
+// labelAndKey lists the label and key columns.
+func (c *Columns) labelAndKey() string {
 	text := ""
 	for _, x := range [][2]string{{"label", c.Label}, {"key", c.Key}} {
 		if slices.ContainsFunc(c.fields, func(f arrowio.Field) bool { return f.Name == x[1] }) {
@@ -70,8 +70,8 @@ func (c *Columns) named() string {
 	return text
 }
 
-// why is the reason that a column is not a feature.
-func (c *Columns) why(f arrowio.Field, in *file.Reader) string {
+// reason is the reason that a column is not a feature.
+func (c *Columns) reason(f arrowio.Field, in *file.Reader) string {
 	switch {
 	case f.Empty:
 		return "no value in any row"

@@ -58,21 +58,21 @@ func FileFlags(f *cli.Flags, how *file.Options) {
 
 // Spec selects the rows of a file and the meaning of its columns.
 type Spec struct {
-	Path       string
-	Label, Key string
-	Features   []string // names and globs; none: every numeric column but label and key
-	Nulls      string   // what becomes of rows with a missing feature: impute, reject or skip; "" is impute
-	Labelled   bool     // skip rows without a label
-	Categories []string // columns of text with a feature for each value
-	Dates      []string // columns whose feature is a number of days
-	Pinned     []string // the feature elements of a model, in its order; nil: those of Features
-	How        file.Options
-	encodings  []arrowio.Encoding // of Categories and Dates
-	Streams    bool               // many rows may be kept in a temporary file, as Rows.Stored
+	Path          string
+	Label, Key    string
+	Features      []string // names and globs; none: every numeric column but label and key
+	Nulls         string   // what becomes of rows with a missing feature: impute, reject or skip; "" is impute
+	Labelled      bool     // skip rows without a label
+	Categories    []string // columns of text with a feature for each value
+	Dates         []string // columns whose feature is a number of days
+	ModelFeatures []string // the feature elements of a model, in its order; nil: those of Features
+	File          file.Options
+	encodings     []arrowio.Encoding // of Categories and Dates
+	CanSpool      bool               // many rows may be kept in a temporary file, as Rows.Stored
 }
 
-// maxHeld is the size of the rows that are kept in memory if more may be kept in a file.
-const maxHeld = 16 << 20
+// maxBuffered is the size of the rows that are kept in memory if more may be kept in a file.
+const maxBuffered = 16 << 20
 
 // Flags declares the flags of the verbs that read labelled rows.
 func Flags(f *cli.Flags, s *Spec) {
@@ -87,7 +87,7 @@ func Flags(f *cli.Flags, s *Spec) {
 	f.CommasVar(&s.Dates, "dates", "`COLUMNS` of dates or times that become days since 1970; text is 2024-05-01 or "+
 		"2024-05-01T12:00:00Z")
 	NullsFlag(f, &s.Nulls, "(default impute, or with --model that of the fit)")
-	FileFlags(f, &s.How)
+	FileFlags(f, &s.File)
 }
 
 // NullsFlag declares the flag for rows with a missing feature. If it is not given, to stays "".
@@ -130,21 +130,21 @@ type fault struct {
 // reading is the read of a file into rows.
 type reading struct {
 	*Rows
-	spec   Spec
-	in     *file.Reader
-	labels map[string]int // numbers of the classes, in the order of their first rows
-	read   int            // rows of the file
-	unseen int            // values of categories that the fit did not see
+	spec     Spec
+	in       *file.Reader
+	labels   map[string]int // numbers of the classes, in the order of their first rows
+	fileRows int
+	unseen   int // values of categories that the fit did not see
 }
 
 // Read reads a whole file. It prints notes on stderr about what it left out or imputed.
 func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
-	s.How.Label, s.How.Categories, s.Nulls = s.Label, s.Categories, cmp.Or(s.Nulls, "impute")
-	if s.Pinned == nil && len(s.Categories) > 0 && s.Path == "-" {
+	s.File.Label, s.File.Categories, s.Nulls = s.Label, s.Categories, cmp.Or(s.Nulls, "impute")
+	if s.ModelFeatures == nil && len(s.Categories) > 0 && s.Path == "-" {
 		return nil, cli.Usagef("--categories reads the rows twice, and standard input can be read once: name a file with " +
 			"--data")
 	}
-	in, err := files.Open(ctx, e, s.Path, s.How)
+	in, err := files.Open(ctx, e, s.Path, s.File)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 		Categories: s.Categories, Dates: s.Dates}}
 	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select",
 		empty: map[string]bool{}, index: map[string]string{}}
-	if s.Pinned != nil {
+	if s.ModelFeatures != nil {
 		r.columns.Other = "numbers that are not in the model"
 	}
 	defer func() {
@@ -181,7 +181,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (_ *Rows, err error) {
 	}
 	if r.N == 0 {
 		return nil, fmt.Errorf("%s: none of the %d rows can be used: fill the label and a feature, or leave out --nulls skip",
-			s.Path, r.read)
+			s.Path, r.fileRows)
 	}
 	return r.Rows, nil
 }
@@ -192,8 +192,8 @@ func (r *reading) readAll(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return cli.Usagef("%w", err)
 	}
-	if r.spec.Streams {
-		memory.HoldRows(8 * maxHeld) // batches are read and written one after the other, and become garbage
+	if r.spec.CanSpool {
+		memory.HoldRows(8 * maxBuffered) // batches are read and written one after the other, and become garbage
 	}
 	show, begin := report.NewProgress(e), time.Now()
 	defer show.End()
@@ -210,13 +210,13 @@ func (r *reading) readAll(ctx context.Context, e *cli.Env) error {
 		}
 		m, err := decoder.Decode(msg, contract)
 		if err != nil {
-			return ExplainBatch(err, r.in, r.spec.Path, r.read, r.spec.Features)
+			return ExplainBatch(err, r.in, r.spec.Path, r.fileRows, r.spec.Features)
 		}
 		contract = m.Contract() // all batches of a file have the columns of the first
 		if err := r.addBatch(m); err != nil {
 			return err
 		}
-		show.Show(progressOf(r.Name, int64(r.read), r.in.Rows(), time.Since(begin)))
+		show.Show(progressOf(r.Name, int64(r.fileRows), r.in.Rows(), time.Since(begin)))
 	}
 	r.Features = contract.Elements()
 	r.M = len(r.Features)
@@ -226,23 +226,23 @@ func (r *reading) readAll(ctx context.Context, e *cli.Env) error {
 // addBatch copies the rows of a message, and releases it.
 func (r *reading) addBatch(m *arrowio.Message) error {
 	features := len(m.Contract().Elements())
-	if r.read == 0 {
+	if r.fileRows == 0 {
 		r.M = features
 		r.reserve()
 	}
 	r.unseen += m.Unseen()
 	r.columns.See(m)
-	if r.spec.Streams {
+	if r.spec.CanSpool {
 		r.X = slices.Grow(r.X, m.Rows()*features)
 	}
 	for _, b := range m.Batches() {
 		if err := r.add(b); err != nil {
 			return err
 		}
-		r.read += b.Rows()
+		r.fileRows += b.Rows()
 	}
 	m.Release()
-	if r.spec.Streams && (r.spool != nil || 8*len(r.X) > maxHeld) {
+	if r.spec.CanSpool && (r.spool != nil || 8*len(r.X) > maxBuffered) {
 		return r.store()
 	}
 	return nil
@@ -250,10 +250,10 @@ func (r *reading) addBatch(m *arrowio.Message) error {
 
 // clean drops columns without information, applies --nulls, and orders the classes.
 func (r *reading) clean(e *cli.Env) error {
-	if r.spec.Pinned == nil {
+	if r.spec.ModelFeatures == nil {
 		r.dropEmpty()
 	}
-	if r.spec.Pinned == nil && len(r.spec.Features) == 0 {
+	if r.spec.ModelFeatures == nil && len(r.spec.Features) == 0 {
 		if err := r.dropIndexes(e); err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func (r *reading) clean(e *cli.Env) error {
 	} else {
 		r.Y = nil
 	}
-	if r.read == 0 {
+	if r.fileRows == 0 {
 		return fmt.Errorf("%s has the names of columns and no rows: write a row in each line after them", r.spec.Path)
 	}
 	return nil
@@ -280,7 +280,7 @@ const maxReserved = 64
 func (r *reading) reserve() {
 	n := max(0, int(min(r.in.Rows(), maxReserved*r.in.Size()/int64(max(r.M, 1)))))
 	held := n * r.M
-	if r.spec.Streams && held > maxHeld/8 {
+	if r.spec.CanSpool && held > maxBuffered/8 {
 		held = 0 // it will not stay in memory
 	}
 	r.X, r.Y = make([]float64, 0, held), make([]int, 0, n)
@@ -295,7 +295,7 @@ func (r *Rows) store() (err error) {
 		}
 	}
 	err = r.spool.write(r.X)
-	if r.X = r.X[:0]; 8*cap(r.X) > maxHeld {
+	if r.X = r.X[:0]; 8*cap(r.X) > maxBuffered {
 		r.X = nil
 	}
 	return err
@@ -332,10 +332,10 @@ func (s Spec) Decoder() (*arrowio.Decoder, *arrowio.Contract, error) {
 		}
 	}
 	var contract *arrowio.Contract
-	if s.Pinned != nil {
+	if s.ModelFeatures != nil {
 		var err error
 		spec.Features = nil
-		if contract, err = spec.ContractOf(s.Pinned); err != nil {
+		if contract, err = spec.ContractOf(s.ModelFeatures); err != nil {
 			return nil, nil, err
 		}
 		spec = spec.Fixed(contract)
@@ -460,12 +460,12 @@ func (r *reading) add(b *arrowio.Batch) error {
 			r.X = appendRow(r.X, block, i)
 		}
 		if found != nil && found.Code != "" {
-			path, row := r.in.Place(r.read + i + 1)
+			path, row := r.in.Place(r.fileRows + i + 1)
 			return fmt.Errorf("%s: row %d, column %q: %s: fix the row, or leave the column out", path, row, found.Feature,
 				found.What)
 		}
 		if found != nil {
-			r.faults = append(r.faults, fault{r.N, r.read + i + 1, *found})
+			r.faults = append(r.faults, fault{r.N, r.fileRows + i + 1, *found})
 			for j, v := range r.X[from:] {
 				if !arrowio.FitsFloat32(v) {
 					r.X[from+j] = math.NaN() // as a pipeline does
@@ -495,22 +495,22 @@ func (r *reading) classOf(b *arrowio.Batch, row int) int {
 // dropEmpty removes the columns without a number in any row: a fit refuses them. Elements of lists stay, since the list
 // of a model has no gaps.
 func (r *Rows) dropEmpty() {
-	single := r.columns.single()
+	single := r.columns.numberColumns()
 	if r.N == 0 || len(r.faults) < r.N {
 		return // some row is complete
 	}
-	r.keep(func(j int) bool {
+	r.keepColumns(func(j int) bool {
 		r.columns.empty[r.Features[j]] = single[r.Features[j]] && r.isEmpty(j)
 		return !r.columns.empty[r.Features[j]]
 	})
 }
 
-// keep removes all columns but those that keep selects.
-func (r *Rows) keep(keep func(j int) bool) {
+// keepColumns removes all columns but those for which isKept returns true.
+func (r *Rows) keepColumns(isKept func(j int) bool) {
 	var kept []int
 	var names []string
 	for j, name := range r.Features {
-		if keep(j) {
+		if isKept(j) {
 			kept, names = append(kept, j), append(names, name)
 		}
 	}
@@ -655,8 +655,8 @@ func (r *reading) note(e *cli.Env) {
 		"with --shuffle", r.Name, r.spec.Label)
 	e.NoteIf(r.imputed > 0, "%d of %d values are missing, in %d rows: each becomes its feature's mean (--nulls skip "+
 		"leaves the rows out)", r.imputed, r.N*r.M, r.affected)
-	e.NoteIf(r.Skipped > 0, "%d of %d rows are left out, because a feature is missing", r.Skipped, r.read)
-	e.NoteIf(r.noLabel > 0, "%d of %d rows have no %s", r.noLabel, r.read, r.spec.Label)
+	e.NoteIf(r.Skipped > 0, "%d of %d rows are left out, because a feature is missing", r.Skipped, r.fileRows)
+	e.NoteIf(r.noLabel > 0, "%d of %d rows have no %s", r.noLabel, r.fileRows, r.spec.Label)
 	NoteUnseen(e, r.unseen)
 }
 

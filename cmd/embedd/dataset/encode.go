@@ -20,8 +20,8 @@ import (
 // encode finds the encodings of --categories and --dates: those of a model, else from all values in the file,
 // which is read twice then.
 func (s *Spec) encode(ctx context.Context, e *cli.Env, schema *arrow.Schema) (err error) {
-	if s.Pinned != nil {
-		s.encodings, err = arrowio.EncodingsOf(s.Pinned, s.Categories, s.Dates)
+	if s.ModelFeatures != nil {
+		s.encodings, err = arrowio.EncodingsOf(s.ModelFeatures, s.Categories, s.Dates)
 		return err
 	}
 	for _, column := range s.Categories {
@@ -44,7 +44,7 @@ func (s *Spec) encode(ctx context.Context, e *cli.Env, schema *arrow.Schema) (er
 
 // findValues reads the file for the values of each category.
 func (s *Spec) findValues(ctx context.Context, e *cli.Env) error {
-	in, err := files.Open(ctx, e, s.Path, s.How)
+	in, err := files.Open(ctx, e, s.Path, s.File)
 	if err != nil {
 		return err
 	}

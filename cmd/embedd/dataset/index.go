@@ -14,13 +14,13 @@ const minIndexRows = 20
 // numbers of a range. Files are often sorted by class, and then the number of a row reveals its class. The index that
 // pandas stored is no feature of "*" at all, here and in messages.
 func (r *Rows) dropIndexes(e *cli.Env) error {
-	single := r.columns.single()
-	numbering, err := r.numbering(single)
+	single := r.columns.numberColumns()
+	isIndex, err := r.findIndexes(single)
 	if err != nil {
 		return err
 	}
-	r.keep(func(j int) bool {
-		if name := r.Features[j]; single[name] && numbering[j] {
+	r.keepColumns(func(j int) bool {
+		if name := r.Features[j]; single[name] && isIndex[j] {
 			r.columns.index[name] = "integers that number the rows"
 			e.Notef("%s: %q is left out: %s; to learn from it, name the features with --features", r.Name, name,
 				r.columns.index[name])
@@ -31,41 +31,41 @@ func (r *Rows) dropIndexes(e *cli.Env) error {
 	return nil
 }
 
-// numbering reports which of the single columns have integers that ascend or descend strictly, or n different ones in
-// a range of 2n.
-func (r *Rows) numbering(single map[string]bool) (found []bool, err error) {
+// findIndexes reports which of the single columns are indexes: their integers ascend or descend strictly, or are n
+// different ones in a range of 2n.
+func (r *Rows) findIndexes(single map[string]bool) (found []bool, err error) {
 	found = make([]bool, r.M)
 	if r.N < minIndexRows {
 		return found, nil
 	}
-	columns := map[int]*numbers{}
+	columns := map[int]*integerColumn{}
 	for j, name := range r.Features {
 		if single[name] {
-			columns[j] = &numbers{seen: map[float64]bool{}, up: true, down: true, low: math.Inf(1), high: math.Inf(-1)}
+			columns[j] = &integerColumn{first: map[float64]bool{}, up: true, down: true, low: math.Inf(1), high: math.Inf(-1)}
 		}
 	}
-	if err := r.scan(columns, (*numbers).add); err != nil {
+	if err := r.eachValue(columns, (*integerColumn).add); err != nil {
 		return nil, err
 	}
-	dense := map[int]*numbers{} // that may have a number twice
+	dense := map[int]*integerColumn{} // that may have a number twice
 	for j, c := range columns {
 		isDense := c.high-c.low < 2*float64(r.N)
-		if found[j] = c.up || c.down || isDense; !c.up && !c.down && isDense && c.seen == nil {
+		if found[j] = c.up || c.down || isDense; !c.up && !c.down && isDense && c.first == nil {
 			dense[j] = c
-			c.bits = make([]uint64, int(c.high-c.low)/64+1)
+			c.marks = make([]uint64, int(c.high-c.low)/64+1)
 		}
 	}
-	err = r.scan(dense, (*numbers).mark)
+	err = r.eachValue(dense, (*integerColumn).mark)
 	for j, c := range columns {
-		if c.bits != nil {
+		if c.marks != nil {
 			found[j] = dense[j] != nil
 		}
 	}
 	return found, err
 }
 
-// scan passes the values of some columns to see, and removes a column when see returns false for it.
-func (r *Rows) scan(columns map[int]*numbers, see func(*numbers, float64) bool) error {
+// eachValue calls see with the values of some columns, and removes a column for which see returns false.
+func (r *Rows) eachValue(columns map[int]*integerColumn, see func(*integerColumn, float64) bool) error {
 	const block = 1024 // rows read at a time
 	for from := 0; from < r.N && len(columns) > 0; from += block {
 		rows := min(block, r.N-from)
@@ -90,10 +90,10 @@ func (r *Rows) scan(columns map[int]*numbers, see func(*numbers, float64) bool) 
 	return nil
 }
 
-// numbers are the integers of a column, each once.
-type numbers struct {
-	seen      map[float64]bool // the first ones; nil if there are more than maxSeen
-	bits      []uint64         // those that a second pass has seen, from low on
+// integerColumn is what two passes find out about the integers of a column.
+type integerColumn struct {
+	first     map[float64]bool // the first ones; nil if there are more than maxSeen
+	marks     []uint64         // those that a second pass has seen, from low on
 	count     int
 	last      float64
 	up, down  bool
@@ -105,18 +105,18 @@ type numbers struct {
 const maxSeen = 1 << 16
 
 // add adds a value, and reports whether it is a new integer, as far as that is known.
-func (c *numbers) add(v float64) bool {
-	if v != math.Trunc(v) || c.seen[v] { // NaN differs from itself
+func (c *integerColumn) add(v float64) bool {
+	if v != math.Trunc(v) || c.first[v] { // NaN differs from itself
 		return false
 	}
 	if c.count++; c.count > 1 {
 		c.up, c.down = c.up && v > c.last, c.down && v < c.last
 	}
-	if c.seen != nil {
-		c.seen[v] = true
+	if c.first != nil {
+		c.first[v] = true
 	}
 	if c.count == maxSeen {
-		c.seen = nil
+		c.first = nil
 	}
 	c.last = v
 	c.low, c.high = min(c.low, v), max(c.high, v)
@@ -124,9 +124,9 @@ func (c *numbers) add(v float64) bool {
 }
 
 // mark reports whether the second pass sees a value for the first time.
-func (c *numbers) mark(v float64) bool {
+func (c *integerColumn) mark(v float64) bool {
 	at := int(v - c.low)
-	word, bit := &c.bits[at/64], uint64(1)<<(at%64)
+	word, bit := &c.marks[at/64], uint64(1)<<(at%64)
 	isNew := *word&bit == 0
 	*word |= bit
 	return isNew

@@ -26,14 +26,14 @@ func TestNumberingOfManyRows(t *testing.T) {
 		}
 		r.X = append(r.X, float64(at), float64(twice), float64(-i), float64(3*at))
 	}
-	found, err := r.numbering(single)
+	found, err := r.findIndexes(single)
 	if want := []bool{true, false, true, false}; err != nil || !slices.Equal(found, want) {
 		t.Errorf("%v number the rows: %v, want %v (%v)", names, found, want, err)
 	}
-	c := numbers{seen: map[float64]bool{}}
+	c := integerColumn{first: map[float64]bool{}}
 	for i := range n {
-		if c.add(float64(i)); len(c.seen) > maxSeen {
-			t.Fatalf("after %d rows %d integers are remembered", i+1, len(c.seen))
+		if c.add(float64(i)); len(c.first) > maxSeen {
+			t.Fatalf("after %d rows %d integers are remembered", i+1, len(c.first))
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestStreams(t *testing.T) {
 		for _, nulls := range map[bool][]string{false: {"impute"}, true: {"impute", "skip"}}[gap] {
 			s := Spec{Path: path, Label: "label", Nulls: nulls}
 			held, heldNotes := read(t, s)
-			s.Streams = true
+			s.CanSpool = true
 			t.Setenv("TMPDIR", t.TempDir())
 			r, notes := read(t, s)
 			if (r.Stored == nil) != gap || notes != heldNotes {
@@ -49,7 +49,7 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
-	s := Spec{Path: rowsFile(t, 4000, false), Label: "label", Nulls: "impute", Streams: true}
+	s := Spec{Path: rowsFile(t, 4000, false), Label: "label", Nulls: "impute", CanSpool: true}
 	if _, err := Read(t.Context(), &cli.Env{Stderr: &bytes.Buffer{}}, s); err == nil ||
 		!strings.Contains(err.Error(), "set TMPDIR") {
 		t.Errorf("no temporary folder: %v", err)
