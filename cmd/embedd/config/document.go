@@ -179,8 +179,8 @@ func (d *document) syntax(data []byte, err error) {
 	d.problemAt(at, "", "not valid YAML: %s", unmask(strings.TrimPrefix(text, "yaml: ")))
 }
 
-// mapping calls each for each member of a mapping. Null is an empty mapping.
-func (d *document) mapping(n *yaml.Node, path string, each func(key, value *yaml.Node)) {
+// mapping calls visit for each member of a mapping. Null is an empty mapping.
+func (d *document) mapping(n *yaml.Node, path string, visit func(key, value *yaml.Node)) {
 	n = resolve(n)
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return
@@ -206,7 +206,7 @@ func (d *document) mapping(n *yaml.Node, path string, each func(key, value *yaml
 			continue
 		}
 		seen[key.Value] = key.Line
-		each(key, value)
+		visit(key, value)
 	}
 }
 

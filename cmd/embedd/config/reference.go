@@ -69,7 +69,7 @@ func (f field) shown() string {
 	if f.form() == "a mapping of parameters" {
 		none = "{}"
 	}
-	return cmp.Or(f.value, f.or, none)
+	return cmp.Or(f.value, f.unset, none)
 }
 
 // word is a text that YAML reads as text without quotes.

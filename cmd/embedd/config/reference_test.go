@@ -49,7 +49,7 @@ writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override
 			switch {
 			case f.required:
 				value = "required"
-			case f.value != "" || f.or != "":
+			case f.value != "" || f.unset != "":
 				value = "`" + f.shown() + "`"
 			default:
 				value = "not set"

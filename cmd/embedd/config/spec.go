@@ -17,7 +17,7 @@ type field struct {
 	field    string             // of Config or Pipeline that has the value; "": the path names it
 	value    string             // default as in a file; NAME is the name of the pipeline
 	words    []string           // allowed values; never of a number is +Inf
-	or       string             // a word for "not set", such as auto
+	unset    string             // a word for "not set", such as auto
 	check    func(string) error // validates a string
 	low      float64            // range of numbers, bytes, and seconds of durations
 	high     float64
@@ -33,6 +33,7 @@ type field struct {
 // section is a mapping of keys or sections.
 type section struct{ path, doc string }
 
+// each begins the paths of the keys of a pipeline.
 const each = "pipelines.*."
 
 var sections = []section{
@@ -137,12 +138,12 @@ var spec = []field{
 	{path: "nats.lease", value: "10s", low: 2, high: 3600, doc: "Duration of the trainer's lease: another daemon takes " +
 		"over within 1.5 times as long after the trainer disappears without releasing it. It is renewed after each third " +
 		"of the duration."},
-	{path: "nats.model_sync_timeout", value: "10s", or: "never", low: 3, high: 3600, doc: "How long a replica answers " +
-		"while the model store does not confirm that its model is the live one. After it, the replica pulls no messages " +
-		"until the store confirms one. never: it continues with the model it has."},
-	{path: "nats.streams.max_bytes", or: "none", low: mib, high: 1024 * 1024 * gib, doc: "Maximum size of a stream. " +
+	{path: "nats.model_sync_timeout", value: "10s", unset: "never", low: 3, high: 3600, doc: "How long a replica " +
+		"answers while the model store does not confirm that its model is the live one. After it, the replica pulls no " +
+		"messages until the store confirms one. never: it continues with the model it has."},
+	{path: "nats.streams.max_bytes", unset: "none", low: mib, high: 1024 * 1024 * gib, doc: "Maximum size of a stream. " +
 		"Beyond it the oldest messages are deleted, answered or not."},
-	{path: "nats.streams.max_age", or: "none", low: second, high: 10 * year, doc: "Maximum age of a message. Older " +
+	{path: "nats.streams.max_age", unset: "none", low: second, high: 10 * year, doc: "Maximum age of a message. Older " +
 		"ones are deleted, answered or not."},
 	{path: "nats.streams.duplicates", value: "2m", low: second, high: day, doc: "Duplicate window of the server: for " +
 		"outages up to this long it prevents an output from being stored twice. At least three times ack_wait."},
@@ -171,7 +172,7 @@ var spec = []field{
 		"listener."},
 	{path: "http.tls.key", field: "http.key", content: holdsKey, reload: true, doc: "Key of that certificate."},
 
-	{path: "limits.memory", field: "memory", or: "auto", low: 64 * mib, high: 1024 * 1024 * gib, reload: true,
+	{path: "limits.memory", field: "memory", unset: "auto", low: 64 * mib, high: 1024 * 1024 * gib, reload: true,
 		doc: "Memory limit of the process (GOMEMLIMIT): garbage collection is more frequent near it. auto follows what " +
 			"the windows hold, up to the sum of the pipelines' limits, or nine tenths of the container's limit if that is " +
 			"less. The environment variables GOMEMLIMIT and GOGC override it."},
@@ -188,7 +189,7 @@ var spec = []field{
 		"schema.key and schema.label; see late-labels.md. Its stream is found by the subject. Without it labels are in " +
 		"the messages of their rows."},
 
-	{path: each + "input.partitions", or: "none", low: 2, high: 256, doc: "Number of partitions for ordered output: " +
+	{path: each + "input.partitions", unset: "none", low: 2, high: 256, doc: "Number of partitions for ordered output: " +
 		"the stream maps each key, the token of input.subject at its *, to a partition, and the outputs of a key are " +
 		"published in the order of its inputs, whichever daemons answer; see replicas.md. `embedd setup --apply` " +
 		"configures the stream. Each partition is a consumer that one daemon at a time owns."},
@@ -238,7 +239,7 @@ var spec = []field{
 	{path: each + "model.blend", value: "1", low: 1, high: 40, effect: stream.EffectModelReset, doc: "With method " +
 		"auto: combine this many of the best candidates into one model. 1 is the best candidate alone, which is the " +
 		"cheapest to refit."},
-	{path: each + "model.dim", or: "auto", low: 1, high: 4096, effect: stream.EffectModelReset, start: "8",
+	{path: each + "model.dim", unset: "auto", low: 1, high: 4096, effect: stream.EffectModelReset, start: "8",
 		doc: "Dimensions of the output. auto has room for classes that may come: 20, or one less than the classes of the " +
 			"first model, at most the features; outputs that no class needs are 0. Methods that do not depend on classes, and " +
 			"those without a linear or kernel map, choose at the first fit. The number stays that of the first model until " +
@@ -265,7 +266,7 @@ var spec = []field{
 		"./embedd-data/models; or a directory; or none."},
 	{path: each + "model.keep.versions", value: "20", low: 3, high: 200, doc: "Maximum number of versions. The oldest " +
 		"are deleted first; the live, the previous and a pinned version are kept."},
-	{path: each + "model.keep.age", value: "90d", or: "none", low: second, high: 10 * year, doc: "Maximum age of a " +
+	{path: each + "model.keep.age", value: "90d", unset: "none", low: second, high: 10 * year, doc: "Maximum age of a " +
 		"version, except the live, the previous and a pinned version."},
 	{path: each + "model.damaged", value: "previous", words: []string{"previous", "stop"}, doc: "What a start does if " +
 		"the live model or the pointer to it cannot be read. previous: use the newest older version that can be read, or " +
@@ -279,8 +280,8 @@ var spec = []field{
 		"window.rows are kept. A fit needs up to as much again: a fit whose matrices of features x features would need " +
 		"more runs on fewer rows than features, and a window whose method needs more for graphs, matrices and copies has " +
 		"fewer rows; the log has the number."},
-	{path: each + "training.window.age", or: "none", low: second, high: 10 * year, reload: true, doc: "Maximum age of " +
-		"a row, by the server time of its message."},
+	{path: each + "training.window.age", unset: "none", low: second, high: 10 * year, reload: true, doc: "Maximum age " +
+		"of a row, by the server time of its message."},
 	{path: each + "training.window.balance", value: "class", words: []string{"class", "none"}, reload: true,
 		doc: "What is evicted from a full window. class: the oldest rows of each class above its share, so that rare " +
 			"classes stay; none: the oldest row."},
@@ -293,14 +294,14 @@ var spec = []field{
 	{path: each + "training.every.rows", value: "5000", low: 2, high: 1e8, start: "1000", reload: true, doc: "Refit " +
 		"all candidates after at least this many new labelled rows. The first model is fitted after 250 rows or five for " +
 		"each feature, or after this many if that is fewer."},
-	{path: each + "training.every.period", value: "10m", or: "none", low: second, high: year, reload: true,
+	{path: each + "training.every.period", value: "10m", unset: "none", low: second, high: year, reload: true,
 		doc: "Refit after this time if rows arrived, and fit a first model if there are at least two classes of two rows."},
 	{path: each + "training.every.drift", field: "training.drift", value: "true", words: []string{"true", "false"},
 		reload: true, doc: "Whether detected drift cuts the window, so that candidates are fitted from the rows after it. " +
 			"It promotes nothing."},
 	{path: each + "training.holdout", value: "0.2", low: 0.01, high: 0.5, reload: true, doc: "Share of labelled rows " +
 		"that no fit sees. Models are scored by how well the newest held-out rows classify new rows."},
-	{path: each + "training.block", or: "none", low: 1, high: 1e6, doc: "Train on summaries of this many messages of " +
+	{path: each + "training.block", unset: "none", low: 1, high: 1e6, doc: "Train on summaries of this many messages of " +
 		"input.stream each, which all daemons of the pipeline compute, instead of rows; see summaries.md. A block should " +
 		"have some rows for each entry of a matrix of features x features, such as 64 messages of 256 rows for 256 " +
 		"features. none: the trainer reads every row."},
@@ -310,15 +311,15 @@ var spec = []field{
 	{path: each + "training.gate.evidence", value: "1000", low: 2, high: 1e12, words: never, reload: true, doc: "Odds " +
 		"required that a candidate is better than the live model, accumulated row by row on rows that neither has seen. " +
 		"Candidates from more rows, or with a new class, have the next two keys."},
-	{path: each + "training.gate.more_rows", or: "auto", low: 2, high: 1e12, words: never, reload: true, doc: "Odds " +
+	{path: each + "training.gate.more_rows", unset: "auto", low: 2, high: 1e12, words: never, reload: true, doc: "Odds " +
 		"required that a candidate is not worse by a percentage point, if it has half as many more rows as the live " +
 		"model, a fifth more below 250 effective ones, or four times as many from 1,000 on. auto is the square root of " +
 		"gate.evidence, 31.6 by default, and one to four while the live model is early (models.md); never: it has to be " +
 		"better as any other."},
-	{path: each + "training.gate.new_class", or: "auto", low: 2, high: 1e12, words: never, reload: true, doc: "Odds " +
+	{path: each + "training.gate.new_class", unset: "auto", low: 2, high: 1e12, words: never, reload: true, doc: "Odds " +
 		"required that a candidate is not worse by a percentage point, if it has a class that the live model does not " +
 		"know. auto and never are as for gate.more_rows."},
-	{path: each + "training.gate.following", or: "auto", low: 2, high: 1e12, words: never, reload: true, doc: "Odds " +
+	{path: each + "training.gate.following", unset: "auto", low: 2, high: 1e12, words: never, reload: true, doc: "Odds " +
 		"required that refitting the newest n rows is better than a fit of the whole window and than the live model. " +
 		"While they hold, each such fit goes live: the stream drifts and does not stop. auto is the square root of " +
 		"gate.evidence; never: each model has to pass another door."},
@@ -332,9 +333,9 @@ var spec = []field{
 		doc: "What happens before the first model. hold: messages wait, none is lost; pca: a PCA of the first rows " +
 			"without a label serves, as many as a first model needs rows; skip: messages are acknowledged without output and " +
 			"counted."},
-	{path: each + "training.max_age", or: "none", low: second, high: year, reload: true, doc: "Maximum age of a fresh " +
-		"model: the time since it was fitted, or since the newest labelled row that confirmed it. Beyond it /readyz is " +
-		"503."},
+	{path: each + "training.max_age", unset: "none", low: second, high: year, reload: true, doc: "Maximum age of a " +
+		"fresh model: the time since it was fitted, or since the newest labelled row that confirmed it. Beyond it /readyz " +
+		"is 503."},
 	{path: each + "training.when_stale", value: "serve", words: []string{"serve", "hold", "pass"}, reload: true,
 		doc: "What happens beyond max_age. serve: outputs continue, with a header that has the age; hold: messages wait, " +
 			"none is lost; pass: messages are published unchanged, without an embedding, with the header."},
@@ -352,7 +353,7 @@ var spec = []field{
 		doc: "Maximum number of rows of a message."},
 	{path: each + "limits.in_flight", value: "256MiB", low: kib, high: 1024 * gib, reload: true, doc: "Maximum bytes " +
 		"of messages in flight: encoded size for queued messages, decoded size for messages in progress."},
-	{path: each + "limits.bad", or: "none", reload: true, doc: "Halt if this many of the newest messages were bad, " +
+	{path: each + "limits.bad", unset: "none", reload: true, doc: "Halt if this many of the newest messages were bad, " +
 		"such as 50 of 100: nothing is answered until `embedd resume` or a restart, and /readyz is 503. A message is bad " +
 		"if none of its rows can be answered."},
 	{path: each + "limits.classes", value: "1000", low: 2, high: 1e6, reload: true, doc: "Maximum number of classes. " +

@@ -161,7 +161,7 @@ func (f field) explain(n *yaml.Node, err error) string {
 
 // set parses text into the target. The error has the allowed values and does not contain the text.
 func (f field) set(target any, text string) error {
-	if f.or != "" && text == f.or {
+	if f.unset != "" && text == f.unset {
 		text = "" // not set
 	}
 	switch t := target.(type) {
@@ -188,7 +188,7 @@ func (f field) set(target any, text string) error {
 	case func(string) error:
 		return t(text)
 	}
-	if text == "" && f.or != "" {
+	if text == "" && f.unset != "" {
 		reflect.ValueOf(target).Elem().SetZero()
 		return nil
 	}
@@ -237,8 +237,8 @@ func (f field) set(target any, text string) error {
 // form describes the allowed values.
 func (f field) form() string {
 	alternative := ""
-	if f.or != "" {
-		alternative = " or " + f.or
+	if f.unset != "" {
+		alternative = " or " + f.unset
 	}
 	switch f.target(&Config{}, &Pipeline{}).(type) {
 	case *bool:

@@ -66,7 +66,7 @@ func fullText(f field, target any) string {
 		return "{" + strings.Join(pairs, ", ") + "}"
 	case *stream.Stop:
 		if t.Of == 0 {
-			return f.or
+			return f.unset
 		}
 		return fmt.Sprintf("%d of %d", t.Bad, t.Of)
 	case *bool:
@@ -91,7 +91,7 @@ func fullText(f field, target any) string {
 // numberText is the text of a number, or the word for none.
 func numberText(f field, number float64, text string) string {
 	if number == 0 {
-		return cmp.Or(f.or, text)
+		return cmp.Or(f.unset, text)
 	}
 	return text
 }
