@@ -76,7 +76,7 @@ func (s *selection) makeBlend(ctx context.Context) error {
 func notBehind(candidates []*candidate, n int) []*candidate {
 	return slices.DeleteFunc(candidates, func(e *candidate) bool {
 		best := candidates[0]
-		return isAhead(best.correctRows(best.best().Dim, n), e.correctRows(e.best().Dim, n), minLoss)
+		return isAhead(best.countsAt(best.best().Dim, n), e.countsAt(e.best().Dim, n), minLoss)
 	})
 }
 
@@ -165,7 +165,7 @@ func (s *selection) contributions(ctx context.Context, members []*candidate) {
 			if y == nil {
 				return 0
 			}
-			return len(s.v.correct(ctx, y, d, train, test))
+			return len(s.v.correctTestRows(ctx, y, d, train, test))
 		}
 		all := correct(-1)
 		for i := range members {
@@ -183,7 +183,7 @@ func (s *selection) chosenBlendDim() int {
 	best, most := full, 0
 	for _, d := range e.dims {
 		correct := 0
-		for _, rounds := range e.usefulRows(d, n) {
+		for _, rounds := range e.usefulCounts(d, n) {
 			correct += rounds
 		}
 		if correct >= most && shifts(e, d, full, n) {

@@ -25,14 +25,15 @@ type candidate struct {
 	base     *candidate           // this one is a variant of it; nil: it is no variant
 	// outputs are kept for a blend, by fold and dimension; of a nested method the largest dimension alone.
 	outputs map[int]map[int]*frame.OutputPair
-	correct map[int][]int // by dimension, in how many rounds each row's nearest neighbour had its class
-	// linear is the same for a linear classifier, for blends and candidates that are compared with them.
-	linear map[int][]int
+	// nearestCounts are by dimension: in how many rounds the nearest neighbour of each row had its class. linearCounts are
+	// the same for a linear classifier, of blends and of candidates that are compared with them.
+	nearestCounts map[int][]int
+	linearCounts  map[int][]int
 }
 
 // reset makes empty scores. named: they say what the candidate is, because auto compares it with others.
 func (e *candidate) reset(named bool) {
-	e.score, e.correct, e.linear = map[int]*model.Score{}, map[int][]int{}, map[int][]int{}
+	e.score, e.nearestCounts, e.linearCounts = map[int]*model.Score{}, map[int][]int{}, map[int][]int{}
 	e.outputs = map[int]map[int]*frame.OutputPair{}
 	for _, d := range e.dims {
 		e.score[d] = &model.Score{Method: e.method.Name, Dim: d}
@@ -128,18 +129,18 @@ func sameCandidate(x, y model.Score) bool {
 		maps.Equal(x.Params, y.Params)
 }
 
-// correctRows is in how many rounds each of n rows was correct at a dimension.
-func (e *candidate) correctRows(d, n int) []int {
-	if correct := e.correct[d]; correct != nil {
+// countsAt are the nearestCounts of n rows at a dimension, zeros if there are none.
+func (e *candidate) countsAt(d, n int) []int {
+	if correct := e.nearestCounts[d]; correct != nil {
 		return correct
 	}
 	return make([]int, n)
 }
 
-// usefulRows adds the rounds in which a linear classifier was correct, where that is known: consumers of outputs train
-// classifiers on them as well as searching for neighbours.
-func (e *candidate) usefulRows(d, n int) []int {
-	return addCounts(e.linear[d], slices.Clone(e.correctRows(d, n)))
+// usefulCounts are countsAt plus the linearCounts, if there are any: consumers of outputs train classifiers on them as
+// well as searching for neighbours.
+func (e *candidate) usefulCounts(d, n int) []int {
+	return addCounts(e.linearCounts[d], slices.Clone(e.countsAt(d, n)))
 }
 
 // addCounts adds counts of rows, nil for none yet.

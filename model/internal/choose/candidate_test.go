@@ -28,12 +28,13 @@ func TestCandidatesAreOrdered(t *testing.T) {
 		t.Errorf("the smallest is %d", d)
 	}
 	for d, from := range map[int]int{1: 20, 2: 20, 3: 0} {
-		e.correct[d] = rightIn(from, 100)
+		e.nearestCounts[d] = rightIn(from, 100)
 	}
-	if d := smallest(&candidate{method: e.method, dims: []int{1, 2}, correct: e.correct, score: e.score}, 3, 100); d != 3 {
+	few := &candidate{method: e.method, dims: []int{1, 2}, nearestCounts: e.nearestCounts, score: e.score}
+	if d := smallest(few, 3, 100); d != 3 {
 		t.Errorf("no smaller one is as good, and %d is chosen", d)
 	}
-	if d := withoutLoss(&candidate{method: e.method, dims: []int{1, 2}, correct: e.correct}, 3, 2, 100); d != 3 {
+	if d := withoutLoss(few, 3, 2, 100); d != 3 {
 		t.Errorf("no smaller one is without loss, and %d is chosen", d)
 	}
 	if !e.has(model.Score{Method: e.method.Name, Dim: 2}) || e.has(model.Score{Method: e.method.Name, Dim: 4}) ||

@@ -57,7 +57,7 @@ func TestSettledDimension(t *testing.T) {
 				right[i] = 2
 				e.score[one.dim].Correct += 2
 			}
-			e.correct[one.dim] = right
+			e.nearestCounts[one.dim] = right
 		}
 		a.candidates = []*candidate{e}
 		ranked := a.scores()
@@ -144,7 +144,7 @@ func TestDimensionOfABlend(t *testing.T) {
 		a.blend = &candidate{method: &blend.Method, dims: []int{2, 5, 10}}
 		a.blend.reset(true)
 		for i, d := range a.blend.dims {
-			a.blend.correct[d], a.blend.linear[d] = rows(c.nearest[i]), rows(c.line[i])
+			a.blend.nearestCounts[d], a.blend.linearCounts[d] = rows(c.nearest[i]), rows(c.line[i])
 		}
 		if d := a.chosenBlendDim(); d != c.want {
 			t.Errorf("%s: %d outputs, want %d", c.what, d, c.want)
@@ -194,7 +194,7 @@ func TestResultKeepsNoScratch(t *testing.T) {
 		t.Fatal("nothing was reused")
 	}
 	s.result(t.Context(), ranked, time.Now())
-	if !reflect.ValueOf(s.v.scratch).IsZero() || !reflect.ValueOf(s.scratch).IsZero() || s.v.kept != nil {
+	if !reflect.ValueOf(s.v.scratch).IsZero() || !reflect.ValueOf(s.scratch).IsZero() || s.v.intermediates != nil {
 		t.Error("the result keeps the memory of fits")
 	}
 }
@@ -255,7 +255,7 @@ func TestContributions(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				count += len(s.v.correct(t.Context(), y, d, train, test))
+				count += len(s.v.correctTestRows(t.Context(), y, d, train, test))
 			})
 			return count
 		}

@@ -15,10 +15,10 @@ const minGain = 0.5
 // beats reports whether candidate x at dimension dx is better than y at dy on the same n rows, by at least half a
 // standard error of the difference. For maps that classify by themselves only the number of correct rows is known.
 func beats(x *candidate, dx int, y *candidate, dy, n int) bool {
-	if x.correct[dx] == nil || y.correct[dy] == nil {
+	if x.nearestCounts[dx] == nil || y.nearestCounts[dy] == nil {
 		return x.score[dx].Correct > y.score[dy].Correct
 	}
-	return isAhead(x.usefulRows(dx, n), y.usefulRows(dy, n), minGain)
+	return isAhead(x.usefulCounts(dx, n), y.usefulCounts(dy, n), minGain)
 }
 
 // isAhead reports whether x is more than y by over the given number of standard errors of the difference.
@@ -58,7 +58,7 @@ const minShift = 2
 // shifts reports whether a candidate is better at dimension d than at its dimension best by minShift standard errors of
 // the difference.
 func shifts(e *candidate, d, best, n int) bool {
-	return isAhead(e.usefulRows(d, n), e.usefulRows(best, n), minShift)
+	return isAhead(e.usefulCounts(d, n), e.usefulCounts(best, n), minShift)
 }
 
 // fewDims is the number of dimensions below which a smaller one has to win to take the place of the best: so few lose
@@ -75,7 +75,7 @@ func withoutLoss(e *candidate, best, columns, n int) int {
 			}
 			continue
 		}
-		if !isAhead(e.usefulRows(best, n), e.usefulRows(d, n), 0) {
+		if !isAhead(e.usefulCounts(best, n), e.usefulCounts(d, n), 0) {
 			return d
 		}
 	}

@@ -57,7 +57,7 @@ func TestSmallerDimensions(t *testing.T) {
 	} {
 		e := &candidate{method: method.Table[0], dims: []int{c.dim, 20}}
 		e.reset(false)
-		e.correct[20], e.correct[c.dim] = rightIn(0, 50), rightIn(c.loses, 50+c.ahead)
+		e.nearestCounts[20], e.nearestCounts[c.dim] = rightIn(0, 50), rightIn(c.loses, 50+c.ahead)
 		if got := withoutLoss(e, 20, c.columns, 100); (got == c.dim) != c.want {
 			t.Errorf("%+v: dimension %d", c, got)
 		}
@@ -65,7 +65,7 @@ func TestSmallerDimensions(t *testing.T) {
 	// The smallest that is not worse by half a standard error: two rows lost are 1.4 of them.
 	e := &candidate{method: method.Table[0], dims: []int{2, 3, 20}}
 	e.reset(false)
-	e.correct[20], e.correct[3], e.correct[2] = rightIn(0, 50), rightIn(0, 50), rightIn(2, 50)
+	e.nearestCounts[20], e.nearestCounts[3], e.nearestCounts[2] = rightIn(0, 50), rightIn(0, 50), rightIn(2, 50)
 	if got := smallest(e, 20, 100); got != 3 {
 		t.Errorf("the smallest is %d", got)
 	}
@@ -83,7 +83,7 @@ func TestMembersOfABlend(t *testing.T) {
 		}
 		e := &candidate{method: m, spec: spec, dims: s.dims}
 		e.reset(true)
-		e.correct[2] = rightIn(from, to)
+		e.nearestCounts[2] = rightIn(from, to)
 		e.score[2].Correct, e.score[2].Scored = float64(to-from), 100
 		s.candidates = append(s.candidates, e)
 	}
@@ -139,7 +139,7 @@ func TestSimilarMembers(t *testing.T) {
 			}
 			e := &candidate{method: m, spec: preprocess.Spec{Scale: scale}, dims: s.dims}
 			e.reset(true)
-			e.correct[1], e.score[1].Scored = make([]int, rows), rows
+			e.nearestCounts[1], e.score[1].Scored = make([]int, rows), rows
 			for round := range s.v.rounds() {
 				pick, deal := frame.Folds(p, rows, folds, round)
 				for f, other := range others {
@@ -217,7 +217,7 @@ func TestRivals(t *testing.T) {
 			}
 			ranked = append(ranked, model.Score{Method: name, Dim: map[bool]int{true: 5, false: 2}[len(ranked) == 2]})
 		}
-		if got := (comparison{s, ranked}).rivals(); !slices.Equal(got, want) {
+		if got := s.rivals(ranked); !slices.Equal(got, want) {
 			t.Errorf("%d outputs: %v, want %v", dim, got, want)
 		}
 	}

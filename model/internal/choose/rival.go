@@ -12,67 +12,57 @@ import (
 // than a candidate that the folds prefer to it (docs/methods.md has the measurements).
 const fewOutputs = 3
 
-// comparison compares the blend with single candidates on the same rows.
-type comparison struct {
-	*selection
-	ranked []model.Score // of all candidates, best first
-}
-
-// lostByBlend reports whether a single candidate is better than the blend, by nearest neighbours and a linear
-// classifier together, and not worse by nearest neighbours. If so the best one is moved to the front. Candidates are
-// the kernel methods, which no blend can have, and with few outputs all others.
-func (s comparison) lostByBlend(ctx context.Context) bool {
+// bestRival returns the index of the best score of a candidate that takes the place of the blend, -1 if none does. It
+// is better than the blend on the same rows, by nearest neighbours and a linear classifier together, and not worse by
+// nearest neighbours. Rivals are the kernel methods, which no blend can have, and with few outputs all others.
+func (s *selection) bestRival(ctx context.Context, ranked []model.Score) int {
 	if s.c.Blend > 0 {
-		return false
+		return -1
 	}
 	n, d := s.v.rows.N, s.chosenBlendDim()
 	best, most, lead := -1, 0.0, minGain
 	if s.c.hasFewOutputs() {
 		lead = 0
 	}
-	for _, i := range s.rivals() {
-		e, at := s.candidateOf(s.ranked[i]), s.ranked[i].Dim
-		s.countLinear(ctx, e, at)
-		if isAhead(s.blend.correctRows(d, n), e.correctRows(at, n), minGain) {
+	for _, i := range s.rivals(ranked) {
+		e, at := s.candidateOf(ranked[i]), ranked[i].Dim
+		s.ensureLinear(ctx, e, at)
+		if isAhead(s.blend.countsAt(d, n), e.countsAt(at, n), minGain) {
 			continue
 		}
-		useful, ofBlend := e.usefulRows(at, n), s.blend.usefulRows(d, n)
+		useful, ofBlend := e.usefulCounts(at, n), s.blend.usefulCounts(d, n)
 		if more, _ := paired(useful, ofBlend); isAhead(useful, ofBlend, lead) && more > most {
 			best, most = i, more
 		}
 	}
-	if best < 0 {
-		return false
-	}
-	moveToFront(s.ranked, best)
-	return true
+	return best
 }
 
-// rivals returns the indices of the candidates that are compared with the blend, each at its best dimension: the best
+// rivals returns the indices of the scores that are compared with the blend, each candidate's best one: of the best
 // kernel method, and all candidates where few outputs are requested.
-func (s comparison) rivals() (out []int) {
-	seen, kernel := map[*candidate]bool{}, false
-	for i := range s.ranked {
-		e := s.candidateOf(s.ranked[i])
+func (s *selection) rivals(ranked []model.Score) (indices []int) {
+	seen, hasKernel := map[*candidate]bool{}, false
+	for i := range ranked {
+		e := s.candidateOf(ranked[i])
 		if seen[e] {
 			continue
 		}
 		seen[e] = true
-		if e.isBlendable() && s.c.hasFewOutputs() || !e.isBlendable() && !kernel {
-			kernel = kernel || !e.isBlendable()
-			out = append(out, i)
+		if e.isBlendable() && s.c.hasFewOutputs() || !e.isBlendable() && !hasKernel {
+			hasKernel = hasKernel || !e.isBlendable()
+			indices = append(indices, i)
 		}
 	}
-	return out
+	return indices
 }
 
 // hasFewOutputs reports whether few outputs were requested.
 func (c Config) hasFewOutputs() bool { return c.Dim > 0 && c.Dim <= fewOutputs }
 
-// countLinear counts the rows that a linear classifier gets right in the outputs of a candidate that a blend may have:
-// for most candidates that is never needed.
-func (s comparison) countLinear(ctx context.Context, e *candidate, d int) {
-	if e.linear[d] != nil || !e.isBlendable() {
+// ensureLinear counts the rows that a linear classifier gets right in the outputs of a candidate that a blend may have,
+// unless they are counted: for most candidates that is never needed.
+func (s *selection) ensureLinear(ctx context.Context, e *candidate, d int) {
+	if e.linearCounts[d] != nil || !e.isBlendable() {
 		return
 	}
 	for round := range s.v.rounds() {

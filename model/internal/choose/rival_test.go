@@ -52,8 +52,8 @@ func TestBlendAgainstSingles(t *testing.T) {
 			c: Config{Dim: c.dim, Blend: c.blend}}
 		s.blend = &candidate{method: &blend.Method, dims: s.dims}
 		s.blend.reset(true)
-		s.blend.correct[c.dim] = rows(ofBlend.nearest[0], ofBlend.nearest[1])
-		s.blend.linear[c.dim] = rows(ofBlend.line[0], ofBlend.line[1])
+		s.blend.nearestCounts[c.dim] = rows(ofBlend.nearest[0], ofBlend.nearest[1])
+		s.blend.linearCounts[c.dim] = rows(ofBlend.line[0], ofBlend.line[1])
 		for _, r := range c.single {
 			m, err := method.Find(r.method)
 			if err != nil {
@@ -61,14 +61,14 @@ func TestBlendAgainstSingles(t *testing.T) {
 			}
 			e := &candidate{method: m, dims: s.dims}
 			e.reset(true)
-			e.correct[c.dim], e.linear[c.dim] = rows(r.nearest[0], r.nearest[1]), rows(r.line[0], r.line[1])
+			e.nearestCounts[c.dim], e.linearCounts[c.dim] = rows(r.nearest[0], r.nearest[1]), rows(r.line[0], r.line[1])
 			e.score[c.dim].Correct, e.score[c.dim].Scored = float64(r.nearest[1]-r.nearest[0]), n
 			s.candidates = append(s.candidates, e)
 		}
 		ranked := s.scores()
 		won := ""
-		if (comparison{s, ranked}).lostByBlend(t.Context()) {
-			won = ranked[0].Method
+		if i := s.bestRival(t.Context(), ranked); i >= 0 {
+			won = ranked[i].Method
 		}
 		if won != c.want {
 			t.Errorf("%s: %q, want %q", c.what, won, c.want)

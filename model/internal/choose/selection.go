@@ -138,9 +138,9 @@ func (s *selection) addDims(dims ...int) {
 	s.dims = slices.Compact(s.dims)
 }
 
-// refined is how many of the best candidates are tried with other parameters: trying all would take three times as
+// maxRefined is how many of the best candidates are tried with other parameters: trying all would take three times as
 // long.
-const refined = 5
+const maxRefined = 5
 
 // rank scores every candidate and returns all scores, best first: by correct rows, then by more dimensions, then in the
 // order of the candidates. It returns nil if no rows can be held out.
@@ -162,7 +162,7 @@ func (s *selection) rank(ctx context.Context) ([]model.Score, error) {
 	}
 	if s.c.blends() {
 		var more []*candidate
-		for _, e := range s.bestBlendable(refined) {
+		for _, e := range s.bestBlendable(maxRefined) {
 			// Variants cannot have more than all rows correct, but may be better by the linear classifier of few outputs.
 			if best := e.best(); best.Correct < float64(best.Scored) || s.c.hasFewOutputs() {
 				more = append(more, e.variants()...)
@@ -171,7 +171,7 @@ func (s *selection) rank(ctx context.Context) ([]model.Score, error) {
 		if err := s.v.run(ctx, more); err != nil {
 			return nil, err
 		}
-		s.v.kept = nil
+		s.v.intermediates = nil
 		s.candidates = append(s.candidates, more...)
 		if err := s.makeBlend(ctx); err != nil {
 			return nil, err

@@ -16,9 +16,9 @@ func (s *selection) table(ranked []model.Score, chosen model.Score, dim int) []m
 	if len(all) == 0 {
 		return nil
 	}
-	first := s.rightRows(all[0])
+	first := s.countsOf(all[0])
 	for i := range all {
-		rows := s.rightRows(all[i])
+		rows := s.countsOf(all[i])
 		all[i] = perRow(all[i], s.v.rounds())
 		if first == nil || rows == nil {
 			all[i].Behind, all[i].BehindError = unpaired(all[0], all[i])
@@ -31,12 +31,12 @@ func (s *selection) table(ranked []model.Score, chosen model.Score, dim int) []m
 	return all
 }
 
-// rightRows is in how many rounds each row was correct; nil if only their number is known.
-func (s *selection) rightRows(score model.Score) []int {
+// countsOf are the nearestCounts of a score; nil if only the number of correct rows is known.
+func (s *selection) countsOf(score model.Score) []int {
 	if s.blend != nil && s.blend.has(score) {
-		return s.blend.correct[score.Dim]
+		return s.blend.nearestCounts[score.Dim]
 	}
-	return s.candidateOf(score).correct[score.Dim]
+	return s.candidateOf(score).nearestCounts[score.Dim]
 }
 
 // perRow counts each row once, as its mean over the rounds.

@@ -29,9 +29,9 @@ func TestTableCountsRowsOnce(t *testing.T) {
 		e := &candidate{method: m, dims: []int{2, 5}}
 		e.reset(false)
 		for i, d := range e.dims {
-			e.correct[d] = make([]int, 200)
+			e.nearestCounts[d] = make([]int, 200)
 			for row, v := range right[i] {
-				e.correct[d][row] = rounds * v
+				e.nearestCounts[d][row] = rounds * v
 				e.score[d].Correct += float64(rounds * v)
 			}
 			e.score[d].Scored = rounds * 200

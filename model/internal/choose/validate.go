@@ -27,17 +27,17 @@ const folds = 3
 
 // validator scores candidates by cross-validation.
 type validator struct {
-	rows     *frame.Rows
-	applied  *preprocess.Applied // nil: none
-	inner    model.Scale         // see preprocess.Spec.Fit
-	isAuto   bool                // methods are compared; otherwise one was given, which prepares its rows itself
-	single   bool                // there is one candidate: if it cannot be fitted, that is an error
-	blends   bool
-	seed     uint64
-	progress func(string, float64)
-	leftOut  []string                       // candidates that could not be fitted, with the reason
-	kept     map[fitKey]frame.Intermediates // for variants
-	scratch  frame.Scratch
+	rows          *frame.Rows
+	applied       *preprocess.Applied // nil: none
+	inner         model.Scale         // see preprocess.Spec.Fit
+	isAuto        bool                // methods are compared; otherwise one was given, which prepares its rows itself
+	single        bool                // there is one candidate: if it cannot be fitted, that is an error
+	blends        bool
+	seed          uint64
+	progress      func(string, float64)
+	leftOut       []string                       // candidates that could not be fitted, with the reason
+	intermediates map[fitKey]frame.Intermediates // for variants
+	scratch       frame.Scratch
 }
 
 // fitKey names the fit of a candidate in a fold. Variants of the candidate reuse its intermediates.
@@ -54,14 +54,14 @@ func keptBytes(m int) int { return 16 * m * m }
 
 // keep stores the intermediates of a fit, which variants of the candidate reuse.
 func (v *validator) keep(at fitKey, t *frame.Task) {
-	if !v.blends || !at.isBlendable() || (len(v.kept)+1)*keptBytes(t.M) > maxKept {
+	if !v.blends || !at.isBlendable() || (len(v.intermediates)+1)*keptBytes(t.M) > maxKept {
 		return // it has no variants, or there is no room
 	}
 	if k, ok := frame.IntermediatesOf(t); ok {
-		if v.kept == nil {
-			v.kept = map[fitKey]frame.Intermediates{}
+		if v.intermediates == nil {
+			v.intermediates = map[fitKey]frame.Intermediates{}
 		}
-		v.kept[at] = k
+		v.intermediates[at] = k
 	}
 }
 
@@ -82,80 +82,84 @@ func (v *validator) run(ctx context.Context, candidates []*candidate) error {
 	return nil
 }
 
-// round adds the scores of one deal of the rows to folds. A candidate that cannot be fitted is excluded.
+// round adds the scores of one deal of the rows to folds.
 func (v *validator) round(ctx context.Context, round int, candidates []*candidate) error {
-	pick, fold := frame.Folds(v.rows, v.rows.N, folds, round)
+	pick, deal := frame.Folds(v.rows, v.rows.N, folds, round)
 	for f := range folds {
-		train, test := frame.HeldOut(pick, fold, f)
+		train, test := frame.HeldOut(pick, deal, f)
 		if len(test) == 0 {
 			continue // there are fewer groups of rows than folds
 		}
-		rows, err := v.refit(ctx, train)
-		if errors.Is(err, preprocess.ErrConstant) {
-			continue // all candidates are equal here
-		}
-		if err != nil {
-			return err
-		}
-		training := preprocess.NewTraining(rows, train)
-		var s *preprocess.Fitted // those of the candidate before
-		var spec preprocess.Spec
-		var linear []linearFit // not scored yet, of candidates with the same preprocessing
-		score := func() error {
-			defer func() { linear = linear[:0] }()
-			return v.scoreLinear(ctx, linear, s, folds*round+f, train, test)
-		}
-		for i, e := range preprocess.BySpec(candidates, func(e *candidate) preprocess.Spec { return e.spec }) {
-			if v.progress != nil {
-				v.progress("auto", float64((folds*round+f)*len(candidates)+i)/float64(folds*v.rounds()*len(candidates)))
-			}
-			if e.excluded {
-				continue
-			}
-			if s == nil || spec != e.spec {
-				if err := score(); err != nil {
-					return err
-				}
-				var err error
-				s, err = v.prepare(ctx, e, training)
-				if err != nil && e.spec.Nonlinear() && !v.single && ctx.Err() == nil {
-					v.exclude(e, err) // for example, no feature varies in this fold
-					s = nil
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				spec = e.spec
-			}
-			if s.Task.Columns == 0 {
-				continue // all candidates are equal here
-			}
-			fits, err := v.fit(ctx, e, s, folds*round+f, train, test)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil && v.single {
-				return err
-			}
-			if err != nil {
-				v.exclude(e, err)
-				continue
-			}
-			linear = append(linear, fits...)
-		}
-		if err := score(); err != nil {
+		if err := v.fold(ctx, folds*round+f, train, test, candidates); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// fold adds the scores of a fold, which is numbered over all rounds. A candidate that cannot be fitted is excluded.
+func (v *validator) fold(ctx context.Context, fold int, train, test []int, candidates []*candidate) error {
+	rows, err := v.preprocessed(ctx, train)
+	if errors.Is(err, preprocess.ErrConstant) {
+		return nil // all candidates are equal here
+	}
+	if err != nil {
+		return err
+	}
+	training := preprocess.NewTraining(rows, train)
+	var s *preprocess.Fitted // those of the candidate before
+	var spec preprocess.Spec
+	var linear []linearFit // not scored yet, of candidates with the same preprocessing
+	score := func() error {
+		defer func() { linear = linear[:0] }()
+		return v.scoreLinear(ctx, linear, s, fold, train, test)
+	}
+	for i, e := range preprocess.BySpec(candidates, func(e *candidate) preprocess.Spec { return e.spec }) {
+		if v.progress != nil {
+			v.progress("auto", float64(fold*len(candidates)+i)/float64(folds*v.rounds()*len(candidates)))
+		}
+		if e.excluded {
+			continue
+		}
+		if s == nil || spec != e.spec {
+			if err := score(); err != nil {
+				return err
+			}
+			s, err = v.prepare(ctx, e, training)
+			if err != nil && e.spec.Nonlinear() && !v.single && ctx.Err() == nil {
+				v.exclude(e, err) // for example, no feature varies in this fold
+				s = nil
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			spec = e.spec
+		}
+		if s.Task.Columns == 0 {
+			continue // all candidates are equal here
+		}
+		fits, err := v.fit(ctx, e, s, fold, train, test)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && v.single {
+			return err
+		}
+		if err != nil {
+			v.exclude(e, err)
+			continue
+		}
+		linear = append(linear, fits...)
+	}
+	return score()
+}
+
 // linearFit is a fit of a candidate with a linear map, and the dimensions that it is scored at.
 type linearFit struct {
-	of   *candidate
-	dims []int
-	sol  *frame.Solution
+	candidate *candidate
+	dims      []int
+	sol       *frame.Solution
 }
 
 func (v *validator) exclude(e *candidate, err error) {
@@ -166,8 +170,8 @@ func (v *validator) exclude(e *candidate, err error) {
 	}
 }
 
-// refit is all rows after the preprocessing in front of the fit, fitted on the training rows of a fold.
-func (v *validator) refit(ctx context.Context, train []int) (*frame.Rows, error) {
+// preprocessed returns all rows after the preprocessing in front of the fit, fitted on the training rows of a fold.
+func (v *validator) preprocessed(ctx context.Context, train []int) (*frame.Rows, error) {
 	if v.applied == nil {
 		return v.rows, nil
 	}
@@ -194,14 +198,14 @@ func (v *validator) fit(ctx context.Context, e *candidate, s *preprocess.Fitted,
 	nested := e.isNested()
 	for dims := e.dims; len(dims) > 0; {
 		last := len(dims) - 1
-		d, of := dims[last], dims[last:]
+		d, scored := dims[last], dims[last:]
 		if dims = dims[:last]; nested {
-			dims, of = nil, e.dims
+			dims, scored = nil, e.dims
 		}
 		t := *s.Task
 		t.Method, t.Params, t.D, t.DefaultDim, t.Report = e.method, e.params, d, true, &model.Report{}
 		at := fitKey{cmp.Or(e.base, e), fold}
-		if k, ok := v.kept[at]; ok && e.base != nil {
+		if k, ok := v.intermediates[at]; ok && e.base != nil {
 			frame.Reuse(&t, k)
 		}
 		bound, _ := e.method.MaxDim(&t)
@@ -211,9 +215,9 @@ func (v *validator) fit(ctx context.Context, e *candidate, s *preprocess.Fitted,
 		v.keep(at, &t)
 		switch {
 		case sol.Mapping == nil:
-			linear = append(linear, linearFit{e, of, sol})
+			linear = append(linear, linearFit{e, scored, sol})
 		case nested:
-			v.countDims(ctx, e, fail.Must(t.OutputPair(ctx, sol, s.Rows, train, test)), of, train, test)
+			v.countDims(ctx, e, fail.Must(t.OutputPair(ctx, sol, s.Rows, train, test)), scored, train, test)
 		default: // for example views, which classify by themselves
 			e.score[d].Correct += float64(fail.Must(t.Score(ctx, sol, s.Rows, train, test)))
 		}
@@ -233,7 +237,7 @@ func (v *validator) scoreLinear(ctx context.Context, fits []linearFit, s *prepro
 		return nil
 	}
 	for i, y := range s.Task.OutputPairs(ctx, sols, s.Rows, train, test) {
-		e, dims := fits[i].of, fits[i].dims
+		e, dims := fits[i].candidate, fits[i].dims
 		if v.blends && e.isBlendable() {
 			if e.outputs[fold] == nil {
 				e.outputs[fold] = map[int]*frame.OutputPair{}
@@ -256,18 +260,18 @@ func (v *validator) countDims(ctx context.Context, e *candidate, y *frame.Output
 // class and, for blends and what no blend can have, those that a linear classifier gets right.
 func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair, d int, train, test []int) {
 	correct := make([]int, v.rows.N)
-	for _, i := range v.correct(ctx, y, d, train, test) {
+	for _, i := range v.correctTestRows(ctx, y, d, train, test) {
 		correct[i]++
 		e.score[d].Correct++
 	}
-	e.correct[d] = addCounts(e.correct[d], correct)
+	e.nearestCounts[d] = addCounts(e.nearestCounts[d], correct)
 	if v.blends && (e.method == &blend.Method || !e.isBlendable()) {
 		v.countLinear(e, y, d, train, test)
 	}
 }
 
-// correct are the test rows whose nearest training row in the d leading columns has their class.
-func (v *validator) correct(ctx context.Context, y *frame.OutputPair, d int, train, test []int) (rows []int) {
+// correctTestRows are the test rows whose nearest training row in the d leading columns has their class.
+func (v *validator) correctTestRows(ctx context.Context, y *frame.OutputPair, d int, train, test []int) (rows []int) {
 	ref, query := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d)
 	nearest := fail.Must(score.Nearest(ctx, ref, len(train), query, len(test), min(d, y.D)))
 	for i, j := range nearest {
@@ -278,7 +282,7 @@ func (v *validator) correct(ctx context.Context, y *frame.OutputPair, d int, tra
 	return rows
 }
 
-// countLinear counts the test rows that a linear classifier gets right in the d leading columns.
+// ensureLinear counts the test rows that a linear classifier gets right in the d leading columns.
 func (v *validator) countLinear(e *candidate, y *frame.OutputPair, d int, train, test []int) {
 	ref, query, dim := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d), min(d, y.D)
 	known := make([]int, len(train))
@@ -292,7 +296,7 @@ func (v *validator) countLinear(e *candidate, y *frame.OutputPair, d int, train,
 			correct[test[i]]++
 		}
 	}
-	e.linear[d] = addCounts(e.linear[d], correct)
+	e.linearCounts[d] = addCounts(e.linearCounts[d], correct)
 }
 
 // leadingColumns are the first d columns of rows of width numbers, or all of fewer.

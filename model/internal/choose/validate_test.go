@@ -11,6 +11,7 @@ func TestKeptIntermediates(t *testing.T) {
 	linear := &candidate{method: &frame.Method{Map: "linear"}}
 	kernel := &candidate{method: &frame.Method{Map: "kernel"}}
 	task := func(m int) *frame.Task { return &frame.Task{M: m, Cache: 1} }
+	one := map[fitKey]frame.Intermediates{{fold: 9}: {}}
 	for what, c := range map[string]struct {
 		v    validator
 		e    *candidate
@@ -22,13 +23,12 @@ func TestKeptIntermediates(t *testing.T) {
 		"of a kernel":     {validator{blends: true}, kernel, task(3), false},
 		"too large":       {validator{blends: true}, linear, task(1449), false},
 		"nothing":         {validator{blends: true}, linear, &frame.Task{M: 3}, false},
-		"one too many": {validator{blends: true, kept: map[fitKey]frame.Intermediates{{fold: 9}: {}}}, linear, task(1448),
-			false},
-		"two": {validator{blends: true, kept: map[fitKey]frame.Intermediates{{fold: 9}: {}}}, linear, task(1024), true},
+		"one too many":    {validator{blends: true, intermediates: one}, linear, task(1448), false},
+		"two":             {validator{blends: true, intermediates: one}, linear, task(1024), true},
 	} {
 		at := fitKey{c.e, 1}
 		c.v.keep(at, c.task)
-		if _, ok := c.v.kept[at]; ok != c.want {
+		if _, ok := c.v.intermediates[at]; ok != c.want {
 			t.Errorf("%s: kept %v", what, ok)
 		}
 	}
