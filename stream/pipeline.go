@@ -121,7 +121,7 @@ func (p *pipeline) loadStored(ctx context.Context, stores *replica.Stores) error
 			return err
 		}
 	}
-	if err := p.replica.SettleSchema(ctx, live); err != nil {
+	if err := p.replica.CompleteSchema(ctx, live); err != nil {
 		return err
 	}
 	if live != nil && p.Input != nil {
@@ -218,7 +218,7 @@ func (p *pipeline) serve(ctx, connClosed context.Context) error {
 		}
 		return p.relay.ServeCore(ctx, connClosed)
 	}
-	followed := p.replica.Followed()
+	followed := p.replica.FollowedKeys()
 	if !p.LearnsFromEdges() {
 		defer p.observer.Start(ctx)()
 		followed = append(followed, p.relay.IdentityKey())

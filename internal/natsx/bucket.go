@@ -22,7 +22,7 @@ var ErrConflict = errors.New("the key was changed by another client")
 const writerHeader, writer = "KV-Writer", "embedd"
 
 // Bucket is a key-value bucket that is read at the leader of its stream: jetstream.KeyValue reads at any replica, which
-// may not have the last write yet. Writes compare the revision of the key, and only such writes count (see isOwn).
+// may not have the last write yet. Writes compare the revision of the key, and only such writes count (see isWritten).
 type Bucket struct {
 	js     jetstream.JetStream
 	name   string
@@ -145,7 +145,7 @@ func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision ui
 	return append([]byte{}, stored.Data...), stored.Sequence, nil
 }
 
-func (b *Bucket) isEntry(header nats.Header) bool { return b.mirror || isOwn(header) }
+func (b *Bucket) isEntry(header nats.Header) bool { return b.mirror || isWritten(header) }
 
 func (b *Bucket) stream() string { return "KV_" + b.Name() }
 

@@ -161,8 +161,8 @@ func TestFollow(t *testing.T) {
 	ctx := t.Context()
 	read, isBroken := make(chan uint64, 1000), atomic.Bool{}
 	isBroken.Store(true)
-	follow := func(key string) Followed {
-		return Followed{Key: key, Read: func(ctx context.Context) (uint64, error) {
+	follow := func(key string) FollowedKey {
+		return FollowedKey{Key: key, Read: func(ctx context.Context) (uint64, error) {
 			if key == "p.second" && isBroken.Load() {
 				return 0, errors.New("broken")
 			}
@@ -171,7 +171,7 @@ func TestFollow(t *testing.T) {
 			return revision, err
 		}}
 	}
-	defer b.Follow(ctx, "p", []Followed{follow("p.first"), follow("p.second")})()
+	defer b.Follow(ctx, "p", []FollowedKey{follow("p.first"), follow("p.second")})()
 	await := func(revision uint64) {
 		t.Helper()
 		for end := time.After(natstest.Timeout); ; {
@@ -216,7 +216,7 @@ func TestFollowPolls(t *testing.T) {
 			b := newBucket(t, natstest.New(t).JS)
 			ctx := t.Context()
 			var read atomic.Uint64
-			defer b.Follow(ctx, "p", []Followed{{Key: "p.first", Read: func(ctx context.Context) (uint64, error) {
+			defer b.Follow(ctx, "p", []FollowedKey{{Key: "p.first", Read: func(ctx context.Context) (uint64, error) {
 				_, revision, err := b.Get(ctx, "p.first")
 				read.Store(revision)
 				return revision, err
@@ -256,7 +256,7 @@ func TestFollowRecreatedBucket(t *testing.T) {
 	b := create("before")
 	var reads atomic.Int64
 	var read atomic.Value
-	defer b.Follow(t.Context(), "p", []Followed{{Key: "p.first", Read: func(ctx context.Context) (uint64, error) {
+	defer b.Follow(t.Context(), "p", []FollowedKey{{Key: "p.first", Read: func(ctx context.Context) (uint64, error) {
 		value, revision, err := b.Get(ctx, "p.first")
 		read.Store(string(value))
 		reads.Add(1)
@@ -275,11 +275,11 @@ func TestFollowRecreatedBucket(t *testing.T) {
 func TestFollowMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int64
-		stop := FollowKeys(t.Context(), Source{
-			State: func(context.Context) (SourceState, time.Time, error) { return SourceState{}, time.Now(), nil },
+		stop := FollowKeys(t.Context(), KeySource{
+			State: func(context.Context) (KeySourceState, time.Time, error) { return KeySourceState{}, time.Now(), nil },
 			Watch: func(func(Change)) (stop func()) { return func() {} },
 			Poll:  func() time.Duration { return time.Second },
-		}, []Followed{{Key: "p.k", Read: func(context.Context) (uint64, error) {
+		}, []FollowedKey{{Key: "p.k", Read: func(context.Context) (uint64, error) {
 			reads.Add(1)
 			return 0, nil
 		}, Unchanged: func(time.Time) { t.Error("the key of a missing source is reported as unchanged") }}})
@@ -415,7 +415,7 @@ func TestFollowersHaveNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range pipelines {
 		read := make(chan bool, 1)
-		defer b.Follow(t.Context(), fmt.Sprint("p", i), []Followed{{Key: fmt.Sprintf("p%d.k", i),
+		defer b.Follow(t.Context(), fmt.Sprint("p", i), []FollowedKey{{Key: fmt.Sprintf("p%d.k", i),
 			Read: func(context.Context) (uint64, error) {
 				select {
 				case read <- true:

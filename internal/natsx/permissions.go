@@ -173,16 +173,16 @@ type errorHandler struct {
 // one after another on the same connection.
 var errorHandlers = struct {
 	sync.Mutex
-	of map[*nats.Conn]*errorHandler
-}{of: map[*nats.Conn]*errorHandler{}}
+	byConn map[*nats.Conn]*errorHandler
+}{byConn: map[*nats.Conn]*errorHandler{}}
 
 func addMonitor(nc *nats.Conn, m *PermissionMonitor) *errorHandler {
 	errorHandlers.Lock()
 	defer errorHandlers.Unlock()
-	h := errorHandlers.of[nc]
+	h := errorHandlers.byConn[nc]
 	if h == nil || !isErrorHandler(nc.ErrorHandler()) { // the host may have set another
 		h = &errorHandler{next: nc.ErrorHandler()}
-		errorHandlers.of[nc] = h
+		errorHandlers.byConn[nc] = h
 		nc.SetErrorHandler(h.handle)
 	}
 	h.mu.Lock()
@@ -198,10 +198,10 @@ func (h *errorHandler) remove(nc *nats.Conn, m *PermissionMonitor) {
 	h.monitors = slices.DeleteFunc(h.monitors, func(o *PermissionMonitor) bool { return o == m })
 	left := len(h.monitors)
 	h.mu.Unlock()
-	if left > 0 || errorHandlers.of[nc] != h {
+	if left > 0 || errorHandlers.byConn[nc] != h {
 		return
 	}
-	delete(errorHandlers.of, nc)
+	delete(errorHandlers.byConn, nc)
 	if isErrorHandler(nc.ErrorHandler()) {
 		nc.SetErrorHandler(h.next)
 	}

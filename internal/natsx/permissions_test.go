@@ -83,7 +83,7 @@ func TestHandlersDoNotPileUp(t *testing.T) {
 	}
 	nc.ErrorHandler()(nc, nil, nats.ErrSlowConsumer)
 	errorHandlers.Lock()
-	left := errorHandlers.of[nc]
+	left := errorHandlers.byConn[nc]
 	errorHandlers.Unlock()
 	if depth != direct || left != nil {
 		t.Errorf("%d frames, and %d before; the handler is still registered: %t", depth, direct, left != nil)

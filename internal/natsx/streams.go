@@ -30,10 +30,10 @@ func CreateStream(ctx context.Context, js jetstream.JetStream, c jetstream.Strea
 }
 
 // JetStream has no compare-and-set for the configuration of a stream, so another process may overwrite an update. The
-// stream is read again about updateSettle after each update, which is repeated up to maxUpdates times.
+// stream is read again about updateDelay after each update, which is repeated up to maxUpdates times.
 const (
-	updateSettle = 200 * time.Millisecond
-	maxUpdates   = 8
+	updateDelay = 200 * time.Millisecond
+	maxUpdates  = 8
 )
 
 // UpdateStream changes the configuration of a stream, and repeats that until the server has the change. change must
@@ -52,7 +52,7 @@ func UpdateStream(ctx context.Context, js jetstream.JetStream, s jetstream.Strea
 		if _, err := js.UpdateStream(ctx, c); err != nil {
 			return err
 		}
-		Sleep(ctx, updateSettle/2+rand.N(updateSettle))
+		Sleep(ctx, updateDelay/2+rand.N(updateDelay))
 		var err error
 		if s, err = AwaitStream(ctx, js, c.Name); err != nil {
 			return err

@@ -151,35 +151,35 @@ func (k *KeyWatch) Stop() {
 func AnnounceDelay() time.Duration { return rand.N(announceJitter) }
 
 // Follow reads keys of a pipeline with FollowKeys.
-func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []Followed) (stop func()) {
-	return FollowKeys(ctx, Source{
+func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []FollowedKey) (stop func()) {
+	return FollowKeys(ctx, KeySource{
 		State: b.State,
 		Watch: func(notify func(Change)) func() { return b.Watch(pipeline+".", notify).Stop },
 		Poll:  func() time.Duration { return jitter(KeyPoll) },
 	}, keys)
 }
 
-// Source is what has keys that FollowKeys reads.
-type Source struct {
+// KeySource is a bucket or a directory with keys that FollowKeys reads.
+type KeySource struct {
 	// State returns the state of the source at a time. It differs after each write.
-	State func(context.Context) (state SourceState, at time.Time, err error)
+	State func(context.Context) (state KeySourceState, at time.Time, err error)
 	// Watch calls notify with announced changes until stop. notify does not block.
 	Watch func(notify func(Change)) (stop func())
 	// Poll returns how long to wait until the state is requested again.
 	Poll func() time.Duration
 }
 
-// SourceState is the state of a stream: its creation in nanoseconds since 1970, since the sequences of a recreated
-// stream begin again, and its last sequence. Created is 0 for files. The zero value shows nothing: the stream may not
-// exist.
-type SourceState struct {
+// KeySourceState is the state of a bucket's stream: its creation in nanoseconds since 1970, since the sequences of a
+// recreated stream begin again, and its last sequence. Created is 0 for files. The zero value shows nothing: the stream
+// may not exist.
+type KeySourceState struct {
 	Created int64
 	Last    uint64
 }
 
-// Followed is a key that FollowKeys reads. Read returns the revision that it has read. Unchanged, if not nil, is called
-// with a later time at which that was still stored.
-type Followed struct {
+// FollowedKey is a key that FollowKeys reads. Read returns the revision that it has read. Unchanged, if not nil, is
+// called with a later time at which that was still stored.
+type FollowedKey struct {
 	Key       string
 	Read      func(context.Context) (uint64, error)
 	Unchanged func(at time.Time)
@@ -188,7 +188,7 @@ type Followed struct {
 // FollowKeys reads keys at once, and again whenever they may have changed, until ctx is done or stop: one that was
 // announced, and all after the connection was restored, or the source was written since its state was last requested.
 // After an error a key is read again, with growing pauses. Between two reads it uses no goroutine.
-func FollowKeys(ctx context.Context, source Source, keys []Followed) (stop func()) {
+func FollowKeys(ctx context.Context, source KeySource, keys []FollowedKey) (stop func()) {
 	f := &follower{source: source, keys: keys, read: make([]uint64, len(keys)), announced: make([]uint64, len(keys))}
 	f.task = task.Every(ctx, 0, f.step)
 	stopWatch := source.Watch(f.notify)
@@ -207,14 +207,14 @@ func FollowKeys(ctx context.Context, source Source, keys []Followed) (stop func(
 
 // follower reads keys for FollowKeys.
 type follower struct {
-	source Source
-	keys   []Followed
+	source KeySource
+	keys   []FollowedKey
 	task   *task.Task
 
 	// Of the task:
-	pollAt   time.Time   // when to request the state of the source next, whatever was announced or failed since
-	last     SourceState // when it was last requested; zero: it is not known
-	failures int         // in a row
+	pollAt   time.Time      // when to request the state of the source next, whatever was announced or failed since
+	last     KeySourceState // when it was last requested; zero: it is not known
+	failures int            // in a row
 
 	mu        sync.Mutex
 	read      []uint64 // revisions that were read, plus 1; 0: the key is to be read
@@ -230,7 +230,7 @@ func (f *follower) step(ctx context.Context) {
 	if !time.Now().Before(f.pollAt) {
 		f.pollAt = time.Now().Add(f.source.Poll())
 		now, at, err := f.source.State(ctx)
-		if unchangedAt = at; err != nil || now != f.last || now == (SourceState{}) { // it may not exist: see Bucket.State
+		if unchangedAt = at; err != nil || now != f.last || now == (KeySourceState{}) { // it may not exist: see Bucket.State
 			unchangedAt = time.Time{}
 			f.mu.Lock()
 			clear(f.read)
@@ -336,7 +336,7 @@ func SubjectEnds(ctx context.Context, js jetstream.JetStream, stream, prefix str
 
 // State returns the state of the bucket as it was at most a second ago, and when that was. A bucket that does not exist
 // is no error, and has the zero state: Get may create it.
-func (b *Bucket) State(ctx context.Context) (now SourceState, at time.Time, err error) {
+func (b *Bucket) State(ctx context.Context) (now KeySourceState, at time.Time, err error) {
 	s, at, err := b.streams.GetAt(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
 		return Stream(ctx, b.js, b.stream())
 	})
@@ -346,7 +346,7 @@ func (b *Bucket) State(ctx context.Context) (now SourceState, at time.Time, err 
 	case err != nil:
 		return now, at, err
 	}
-	return SourceState{s.CachedInfo().Created.UnixNano(), s.CachedInfo().State.LastSeq}, at, nil
+	return KeySourceState{s.CachedInfo().Created.UnixNano(), s.CachedInfo().State.LastSeq}, at, nil
 }
 
 // jitter is a random time around d.

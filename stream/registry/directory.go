@@ -206,10 +206,10 @@ func (d *directory) watch(string, func(natsx.Change)) (time.Duration, func()) {
 	return pollFiles, func() {}
 }
 
-func (d *directory) state(_ context.Context, pipeline string) (natsx.SourceState, time.Time, error) {
+func (d *directory) state(_ context.Context, pipeline string) (natsx.KeySourceState, time.Time, error) {
 	at := time.Now()
 	newest, err := d.newest(pipeline)
-	return natsx.SourceState{Last: newest}, at, err
+	return natsx.KeySourceState{Last: newest}, at, err
 }
 
 func (d *directory) refused(string) []natsx.Refusal { return nil }

@@ -124,7 +124,7 @@ func (e *Edge) compareAndSet(ctx context.Context, pipeline string, value []byte,
 	return next, err
 }
 
-func (e *Edge) state(ctx context.Context, pipeline string) (natsx.SourceState, time.Time, error) {
+func (e *Edge) state(ctx context.Context, pipeline string) (natsx.KeySourceState, time.Time, error) {
 	within, cancel := context.WithTimeout(ctx, hubWait)
 	defer cancel()
 	s, at, err := e.hub.state(within, pipeline)

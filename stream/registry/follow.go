@@ -15,15 +15,17 @@ import (
 // reads a live model that is damaged or missing again. Between two reads it uses no goroutine.
 func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop func()) {
 	interval := r.options.MaxStaleness / 4
-	return natsx.FollowKeys(ctx, natsx.Source{
-		State: func(ctx context.Context) (natsx.SourceState, time.Time, error) { return r.store.state(ctx, r.pipeline) },
+	return natsx.FollowKeys(ctx, natsx.KeySource{
+		State: func(ctx context.Context) (natsx.KeySourceState, time.Time, error) {
+			return r.store.state(ctx, r.pipeline)
+		},
 		Watch: func(notify func(natsx.Change)) (stop func()) {
 			poll, stop := r.store.watch(r.pipeline, notify)
 			interval = min(interval, poll)
 			return stop
 		},
 		Poll: func() time.Duration { return interval },
-	}, []natsx.Followed{{Key: r.pipeline, Read: func(ctx context.Context) (uint64, error) {
+	}, []natsx.FollowedKey{{Key: r.pipeline, Read: func(ctx context.Context) (uint64, error) {
 		revision, err := r.poll(ctx, adopt)
 		if err != nil {
 			r.options.Logger.Debug("the model store cannot be followed; trying again", "error", err)

@@ -78,7 +78,7 @@ func (r *recreated) get(ctx context.Context, pipeline, version string, limit int
 	return s.get(ctx, pipeline, version, limit)
 }
 
-func (r *recreated) state(ctx context.Context, pipeline string) (natsx.SourceState, time.Time, error) {
+func (r *recreated) state(ctx context.Context, pipeline string) (natsx.KeySourceState, time.Time, error) {
 	s, created := r.now()
 	now, at, err := s.state(ctx, pipeline)
 	now.Created = created.UnixNano()

@@ -326,7 +326,7 @@ func (s *jetStream) watch(pipeline string, notify func(natsx.Change)) (time.Dura
 	return math.MaxInt64, s.bucket.Watch(pipeline, notify).Stop
 }
 
-func (s *jetStream) state(ctx context.Context, _ string) (natsx.SourceState, time.Time, error) {
+func (s *jetStream) state(ctx context.Context, _ string) (natsx.KeySourceState, time.Time, error) {
 	return s.bucket.State(ctx)
 }
 

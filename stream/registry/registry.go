@@ -57,7 +57,7 @@ type Registry struct {
 	unreadable observation[selection]    // whose model could not be read
 	outdated   observation[uint64]       // a revision before one that was read or written earlier
 	term       uint64                    // of the newest pointer that was adopted, or written here
-	created    int64                     // natsx.SourceState.Created of the pointers
+	created    int64                     // natsx.KeySourceState.Created of the pointers
 
 	confirmedAt latestTime  // see ConfirmedAt
 	isCurrent   atomic.Bool // the pointer that was read last selects this process's model, or one with comparable outputs

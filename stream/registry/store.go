@@ -31,7 +31,7 @@ type Store interface {
 	// that is not announced changes the state, which the caller requests at least once per poll.
 	watch(pipeline string, notify func(natsx.Change)) (poll time.Duration, stop func())
 	// state returns the state of what has the pointers, as it was at most a second ago, and when that was.
-	state(ctx context.Context, pipeline string) (now natsx.SourceState, at time.Time, err error)
+	state(ctx context.Context, pipeline string) (now natsx.KeySourceState, at time.Time, err error)
 	// refused returns what load has refused in the last minutes, since no client wrote it there on purpose.
 	refused(pipeline string) []natsx.Refusal
 	// maxPointerBytes returns the maximum size of a pointer.

@@ -77,7 +77,7 @@ type answer struct {
 	maxBody     int64      // bytes of the body of an output, for which it was split; 0: it has none
 
 	// With partitions, guarded by the mutex of the publisher:
-	next       *answer // of the same key: it is sent when this one is settled
+	next       *answer // of the same key: it is sent when this one is finished
 	isReleased bool    // next may be sent
 }
 
@@ -136,8 +136,8 @@ type part struct {
 	answer      *answer   // set where the answers of a key are sent in order
 }
 
-// isSettled reports whether the result of the last attempt is known.
-func (o *part) isSettled() bool { return o.isStored || o.err != nil }
+// hasResult reports whether the result of the last attempt is known.
+func (o *part) hasResult() bool { return o.isStored || o.err != nil }
 
 // fail records that an attempt failed. If the stream refused the message, or there was no stream, it is known not to be
 // stored.

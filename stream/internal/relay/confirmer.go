@@ -24,7 +24,7 @@ type confirmer struct {
 	timeout   *time.Timer
 	inFlight  *inFlight
 	sent      <-chan *answer
-	ahead     []*answer // received from sent and not settled yet
+	ahead     []*answer // received from sent and not finished yet
 	confirmed []*answer // confirmed and not acknowledged yet
 	verified  []*source // of those: their consumers are the ones that delivered them
 }
@@ -33,14 +33,14 @@ func newConfirmer(p *hotPath, u *publisher) *confirmer {
 	return &confirmer{hotPath: p, publisher: u, timeout: time.NewTimer(ackTimeout)}
 }
 
-// run settles all answers that are sent, until the channel is closed.
+// run finishes all answers that are sent, until the channel is closed.
 func (c *confirmer) run(ctx context.Context) {
 	for a, ok := c.next(ctx); ok; a, ok = c.next(ctx) {
-		c.settle(ctx, a)
+		c.finish(ctx, a)
 	}
 }
 
-// next returns the oldest answer that is not settled; false if there will be no more.
+// next returns the oldest answer that is not finished; false if there will be no more.
 func (c *confirmer) next(ctx context.Context) (a *answer, ok bool) {
 	if len(c.ahead) == 0 {
 		select {
@@ -60,9 +60,9 @@ func (c *confirmer) next(ctx context.Context) (a *answer, ok bool) {
 	return a, true
 }
 
-// settle waits until the server has confirmed every part, and then has the input acknowledged (Invariant 1), or
+// finish waits until the server has confirmed every part, and then has the input acknowledged (Invariant 1), or
 // postpones an input that cannot be answered now. If ctx is done first the input is redelivered.
-func (c *confirmer) settle(ctx context.Context, a *answer) {
+func (c *confirmer) finish(ctx context.Context, a *answer) {
 	defer func() {
 		if ctx.Err() == nil {
 			c.publisher.releaseNext(a)
@@ -284,10 +284,10 @@ func (c *confirmer) postpone(a *answer, reason error) bool {
 // await waits for the result of the last attempt.
 func (c *confirmer) await(ctx context.Context, o *part) error {
 	u := c.publisher
-	if u.receiveAll(); !o.isSettled() {
+	if u.receiveAll(); !o.hasResult() {
 		c.acknowledge(ctx)
 	}
-	for !o.isSettled() {
+	for !o.hasResult() {
 		c.timeout.Reset(time.Until(o.sentAt.Add(ackTimeout)))
 		select {
 		case ack := <-u.ackChan():

@@ -45,7 +45,7 @@ type hotPath struct {
 	deliveries    deliveries.Counter
 }
 
-// send publishes the parts of an answer without waiting for their confirmation. confirmer.settle sends the parts that
+// send publishes the parts of an answer without waiting for their confirmation. confirmer.finish sends the parts that
 // fail here again.
 func (p *hotPath) send(u *publisher, a *answer) {
 	for _, o := range a.parts {

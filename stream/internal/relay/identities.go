@@ -120,9 +120,9 @@ func (i *identities) marks(ctx context.Context) (map[string]streamMark, error) {
 	return marks, nil
 }
 
-// followed keeps the key stored, and follows a change of it.
-func (i *identities) followed() natsx.Followed {
-	return natsx.Followed{Key: statestore.IdentityKey(i.Name), Read: func(ctx context.Context) (uint64, error) {
+// followedKey keeps the key stored, and follows a change of it.
+func (i *identities) followedKey() natsx.FollowedKey {
+	return natsx.FollowedKey{Key: statestore.IdentityKey(i.Name), Read: func(ctx context.Context) (uint64, error) {
 		revision, err := i.refresh(ctx)
 		// After a conflict another replica was faster, and a canceled context stops the pipeline.
 		if err != nil && !errors.Is(err, natsx.ErrConflict) && !errors.Is(err, context.Canceled) {

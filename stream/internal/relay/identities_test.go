@@ -24,11 +24,11 @@ func TestStoppedIdentities(t *testing.T) {
 	i.State, i.Log = state, slog.New(slog.NewTextHandler(&log, nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := i.followed().Read(ctx); err == nil || log.Len() > 0 {
+	if _, err := i.followedKey().Read(ctx); err == nil || log.Len() > 0 {
 		t.Errorf("the error is %v, the log %q", err, &log)
 	}
 	s.JS.Conn().Close()
-	if _, err := i.followed().Read(t.Context()); err == nil || !strings.Contains(log.String(), "cannot be read") {
+	if _, err := i.followedKey().Read(t.Context()); err == nil || !strings.Contains(log.String(), "cannot be read") {
 		t.Errorf("without a connection the error is %v, the log %q", err, &log)
 	}
 }

@@ -25,7 +25,7 @@ type publisher struct {
 	acks     chan *nats.Msg
 	newest   uint64
 	pending  map[uint64]*part   // sent and not acknowledged, by number
-	newestOf map[string]*answer // with partitions: the newest answer of each key that is not settled
+	newestOf map[string]*answer // with partitions: the newest answer of each key that is not finished
 	sendNext func(*answer)      // sends an answer that waited until the previous one of its key was stored
 }
 

@@ -153,7 +153,7 @@ func (r *Relay) Open(progress func() string) {
 func (r *Relay) ServeCore(ctx, connClosed context.Context) error { return r.core.run(ctx, connClosed) }
 
 // IdentityKey keeps the key of the answers' identities stored.
-func (r *Relay) IdentityKey() natsx.Followed { return r.identities.followed() }
+func (r *Relay) IdentityKey() natsx.FollowedKey { return r.identities.followedKey() }
 
 // LogDeadLetters logs a summary of the dead letters since the last one.
 func (r *Relay) LogDeadLetters() { r.deadLetterLog.Log() }

@@ -47,7 +47,7 @@ func (c *configuration) open(ctx context.Context, isStored bool) {
 	default:
 		return
 	}
-	c.settle(ctx)
+	c.reconcile(ctx)
 }
 
 // actual is what the pipeline works with, besides the record.
@@ -59,12 +59,12 @@ func (c *configuration) actual() configured.Actual {
 	return a
 }
 
-// settleTimeout is how long a start waits for the record. Nothing but reports depends on it.
-const settleTimeout = 5 * time.Second
+// reconcileTimeout is how long a start waits for the record. Nothing but reports depends on it.
+const reconcileTimeout = 5 * time.Second
 
-// settle reads the record, and the trainer stores what it applies. It logs each change once.
-func (c *configuration) settle(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+// reconcile reads the record, and the trainer stores what it applies. It logs each change once.
+func (c *configuration) reconcile(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	actual := c.actual()
 	if c.wasReset.Swap(false) {
@@ -134,7 +134,7 @@ func (c *configuration) apply() {
 	case c.State != nil:
 		c.State.Touch(statestore.ConfiguredKey(c.Name))
 	default: // nothing follows it
-		c.settle(context.Background())
+		c.reconcile(context.Background())
 	}
 }
 
@@ -145,14 +145,14 @@ func (c *configuration) applyReset() {
 	c.apply()
 }
 
-func (c *configuration) followed() natsx.Followed {
-	return natsx.Followed{Key: statestore.ConfiguredKey(c.Name), Read: c.refresh}
+func (c *configuration) followedKey() natsx.FollowedKey {
+	return natsx.FollowedKey{Key: statestore.ConfiguredKey(c.Name), Read: c.refresh}
 }
 
 // refresh reads the record when the trainer has stored it, and stores it when apply was called.
 func (c *configuration) refresh(ctx context.Context) (uint64, error) {
 	if c.isDue.Swap(false) {
-		c.settle(ctx)
+		c.reconcile(ctx)
 	}
 	record, revision, err := configured.Read(ctx, c.entry)
 	if err == nil {

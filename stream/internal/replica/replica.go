@@ -146,14 +146,14 @@ func (r *Replica) storeOptions() registry.Options {
 	return o
 }
 
-// Followed are the keys of the pipeline's state that this replica follows. Those in a directory are not followed: its
-// pipelines have one process that trains.
-func (r *Replica) Followed() (keys []natsx.Followed) {
+// FollowedKeys are the keys of the pipeline's state that this replica follows. Those in a directory are not followed:
+// its pipelines have one process that trains.
+func (r *Replica) FollowedKeys() (keys []natsx.FollowedKey) {
 	if r.Schema.store != nil && r.State != nil {
-		keys = append(keys, r.Schema.followed())
+		keys = append(keys, r.Schema.followedKey())
 	}
 	if r.configuration.entry != nil && r.State != nil {
-		keys = append(keys, r.configuration.followed())
+		keys = append(keys, r.configuration.followedKey())
 	}
 	return keys
 }

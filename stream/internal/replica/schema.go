@@ -48,10 +48,10 @@ func (s *Schema) LoadSchema(ctx context.Context) (err error) {
 	return nil
 }
 
-// SettleSchema completes the stage's configuration with its schema: the one that schema.features fixes, else the stored
-// one, else that of the live model, as a pipeline of an older version has one. The trainer stores it. When none of them
-// exists, the stage counts messages and stores the winner with storeContract. It is called after Open.
-func (s *Schema) SettleSchema(ctx context.Context, live *plugin.Live) error {
+// CompleteSchema completes the stage's configuration with its schema: the one that schema.features fixes, else the
+// stored one, else that of the live model, as a pipeline of an older version has one. The trainer stores it. When none
+// of them exists, the stage counts messages and stores the winner with storeContract. It is called after Open.
+func (s *Schema) CompleteSchema(ctx context.Context, live *plugin.Live) error {
 	if s.SendsSummaries() {
 		s.Stage.StoreContract = s.storeContract
 	}
@@ -170,9 +170,9 @@ func (s *Schema) storeContract(ctx context.Context, counted *arrowio.Contract) (
 	return contract, err
 }
 
-func (s *Schema) followed() natsx.Followed {
+func (s *Schema) followedKey() natsx.FollowedKey {
 	s.newest = s.record
-	return natsx.Followed{Key: statestore.ContractKey(s.Name), Read: s.refresh}
+	return natsx.FollowedKey{Key: statestore.ContractKey(s.Name), Read: s.refresh}
 }
 
 // refresh fixes the schema here when another replica has stored it, and has the pipeline opened again when it was

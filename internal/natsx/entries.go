@@ -14,10 +14,10 @@ import (
 // reply. So a client that may send any request can have the answer stored under any subject: under a key of a bucket,
 // for which it has no permission.
 
-// isOwn reports whether a message was written as an entry: it has the mark of a Bucket or was written by
+// isWritten reports whether a message was written as an entry: it has the mark of a Bucket or was written by
 // compare-and-set, as by earlier versions, whose header a mirror or source of the stream loses. Answers of a server
 // have neither, or are copies of stored messages, which the server marks with the place of the original.
-func isOwn(header nats.Header) bool {
+func isWritten(header nats.Header) bool {
 	return (header.Get(writerHeader) != "" || header.Get(jetstream.ExpectedLastSubjSeqHeader) != "") &&
 		!IsCopy(header)
 }
