@@ -33,13 +33,14 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	byName := map[string]*Claim{}
 	var able []string
 	for _, m := range members {
-		if before := byName[m.Holder]; before == nil || before.Leaves { // it may have left, and joined again with another key
+		// It may have left, and joined again with another key.
+		if before := byName[m.Holder]; before == nil || before.IsLeaving {
 			byName[m.Holder] = m
 		}
 		if isBefore(next.Number, m.Seen) {
 			next.Number = m.Seen
 		}
-		if !m.Leaves && maps.Equal(m.Settings, settings) {
+		if !m.IsLeaving && maps.Equal(m.Settings, settings) {
 			able = append(able, m.Holder)
 		}
 	}
@@ -48,7 +49,7 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	for part, p := range a.Parts {
 		m := byName[p.Owner]
 		isDrained := m != nil && !slices.Contains(m.Holds, part) &&
-			(m.Leaves || p.Revoked > 0 && !isBefore(m.Seen, p.Revoked))
+			(m.IsLeaving || p.Revoked > 0 && !isBefore(m.Seen, p.Revoked))
 		if m != nil && !isDrained {
 			next.Parts[part] = p
 		}
@@ -66,7 +67,7 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	}
 	wanted := balance(groups, next.Parts, able)
 	for part, p := range next.Parts {
-		if m := byName[p.Owner]; p.Revoked == 0 && wanted[part] != p.Owner && !m.Leaves {
+		if m := byName[p.Owner]; p.Revoked == 0 && wanted[part] != p.Owner && !m.IsLeaving {
 			next.Parts[part] = Part{p.Owner, next.Number}
 		}
 	}
@@ -81,8 +82,8 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	return next
 }
 
-// names reports whether a part has an owner of a name.
-func (a *Assignment) names(owner string) bool {
+// hasOwner reports whether a member of a name owns a part.
+func (a *Assignment) hasOwner(owner string) bool {
 	for _, p := range a.Parts {
 		if p.Owner == owner {
 			return true
@@ -147,11 +148,11 @@ func balance(groups [][]string, parts map[string]Part, members []string) (owners
 
 // member is what a member of a group does with its parts, without requests and clocks.
 type member struct {
-	name    string
-	newest  Assignment
-	stored  []string        // the parts in its stored claim
-	running map[string]bool // those that it works on, or drains
-	leaves  bool            // it drains all
+	name      string
+	newest    Assignment
+	stored    []string        // the parts in its stored claim
+	running   map[string]bool // those that it works on, or drains
+	isLeaving bool            // it drains all
 }
 
 // read notes an assignment. An older one than before is that of a server that does not know the newest yet.
@@ -163,7 +164,7 @@ func (m *member) read(a Assignment) {
 
 // isAssigned reports whether the member is to own a part.
 func (m *member) isAssigned(part string) bool {
-	return !m.leaves && m.newest.Parts[part] == Part{Owner: m.name}
+	return !m.isLeaving && m.newest.Parts[part] == Part{Owner: m.name}
 }
 
 // holds are the parts that its claim has to list: those that it works on, and before that those that it is to own.
@@ -178,8 +179,8 @@ func (m *member) holds() []string {
 	return all
 }
 
-// starts are the parts to begin with: the claim that lists them is stored.
-func (m *member) starts() (parts []string) {
+// partsToStart are the assigned parts whose work may begin: the claim that lists them is stored.
+func (m *member) partsToStart() (parts []string) {
 	for _, part := range m.stored {
 		if m.isAssigned(part) && !m.running[part] {
 			parts = append(parts, part)

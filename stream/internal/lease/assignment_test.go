@@ -160,7 +160,7 @@ func (c *club) act(p *process) {
 	if answers && at >= p.renews && p.handsUntil == 0 {
 		c.renew(p, at)
 	}
-	if answers && at >= p.attempts && (!p.member.leaves || p.coordinator.isHeld(at)) {
+	if answers && at >= p.attempts && (!p.member.isLeaving || p.coordinator.isHeld(at)) {
 		c.attempt(p, at)
 	}
 	if answers && p.coordinator.isHeld(at) && at >= p.checks {
@@ -188,16 +188,16 @@ func (c *club) work(p *process, at time.Duration) {
 		m.newest, m.stored, p.term = Assignment{}, nil, p.session.term
 	}
 	if isValid {
-		for _, part := range m.starts() {
+		for _, part := range m.partsToStart() {
 			m.running[part], p.terms[part] = true, p.term
 		}
 	}
 	holds := m.holds()
-	if !slices.Equal(holds, p.claim.Holds) || p.claim.Seen != m.newest.Number || p.claim.Leaves != m.leaves {
-		p.claim = &Claim{Holder: p.name, Holds: holds, Seen: m.newest.Number, Leaves: m.leaves}
+	if !slices.Equal(holds, p.claim.Holds) || p.claim.Seen != m.newest.Number || p.claim.IsLeaving != m.isLeaving {
+		p.claim = &Claim{Holder: p.name, Holds: holds, Seen: m.newest.Number, IsLeaving: m.isLeaving}
 		p.renews = at
 	}
-	if !m.leaves || len(m.running) > 0 {
+	if !m.isLeaving || len(m.running) > 0 {
 		return
 	}
 	if p.handsUntil == 0 {
@@ -205,7 +205,7 @@ func (c *club) work(p *process, at time.Duration) {
 		p.handsUntil = at + randomTime(c.random, life/5)
 		c.announce(p.name)
 	}
-	if p.coordinator.isHeld(at) && m.newest.names(p.name) && at < p.handsUntil {
+	if p.coordinator.isHeld(at) && m.newest.hasOwner(p.name) && at < p.handsUntil {
 		return
 	}
 	p.hasLeft = true
@@ -363,7 +363,7 @@ func (c *club) coordinate(p *process, at time.Duration) {
 func (c *club) running() (coordinator *process, others []*process) {
 	for _, p := range c.processes {
 		switch {
-		case !p.runs(c.now) || p.member.leaves:
+		case !p.runs(c.now) || p.member.isLeaving:
 		case c.assignment.claim != nil && c.assignment.claim.Holder == p.name:
 			coordinator = p
 		default:
@@ -418,7 +418,7 @@ func attack(t *testing.T, seed uint64) {
 			what, one.hangs = "requests that hang", c.now+randomTime(c.random, 3*life)
 		case 6:
 			what = "a clean stop"
-			[]*process{one, coordinator}[c.random.IntN(2)].member.leaves = true
+			[]*process{one, coordinator}[c.random.IntN(2)].member.isLeaving = true
 		case 7:
 			what = "a member that joins"
 			c.join(fmt.Sprint("j", c.now))
@@ -506,7 +506,7 @@ func TestBalance(t *testing.T) {
 	other := append(claims("b", "c"), &Claim{Holder: "d", Settings: map[string]string{"n": "8"}})
 	step(other, map[string]string{"rest": "b", "0of4": "b", "1of4": "c", "2of4": "c", "3of4": "b"})
 	leaver := append(claims("b", "c"), &Claim{Holder: "e", Settings: settings})
-	leaver[0].Leaves, leaver[0].Holds = true, []string{"0of4", "rest"} // it has drained 3of4, and has not read anything
+	leaver[0].IsLeaving, leaver[0].Holds = true, []string{"0of4", "rest"} // it has drained 3of4, and has not read anything
 	step(leaver, map[string]string{"rest": "b", "0of4": "b", "1of4": "c", "2of4": "c", "3of4": "e"})
 	leaver[0].Holds = nil
 	step(leaver, map[string]string{"rest": "c", "0of4": "e", "1of4": "c", "2of4": "c", "3of4": "e"})
@@ -607,7 +607,7 @@ func TestSuspect(t *testing.T) {
 func TestLeftAndJoinedAgain(t *testing.T) {
 	t.Parallel()
 	a := Assignment{Number: 5, Parts: map[string]Part{"p": {Owner: "b"}}}
-	joined, left, other := &Claim{Holder: "b", Seen: 5}, &Claim{Holder: "b", Seen: 4, Leaves: true}, &Claim{Holder: "a"}
+	joined, left, other := &Claim{Holder: "b", Seen: 5}, &Claim{Holder: "b", Seen: 4, IsLeaving: true}, &Claim{Holder: "a"}
 	for _, members := range [][]*Claim{{joined, left, other}, {left, joined, other}} {
 		if next := a.next([][]string{{"p"}}, nil, members); next.Parts["p"] != a.Parts["p"] {
 			t.Errorf("a part that its owner may have begun is owned by %v", next.Parts["p"])

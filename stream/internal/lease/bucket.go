@@ -63,9 +63,9 @@ type Claim struct {
 
 	// Of a member of a group: the parts that it owns or drains, the number of the newest assignment that it has read, and
 	// whether it drains all of them because it leaves.
-	Holds  []string `json:"holds,omitempty"`
-	Seen   uint64   `json:"seen,omitempty"`
-	Leaves bool     `json:"leaves,omitempty"`
+	Holds     []string `json:"holds,omitempty"`
+	Seen      uint64   `json:"seen,omitempty"`
+	IsLeaving bool     `json:"leaves,omitempty"`
 	// Of the coordinator of a group: its assignment, and whether the coordinator has left, so that the lease is free.
 	Assignment *Assignment `json:"assignment,omitempty"`
 	IsLeft     bool        `json:"is_left,omitempty"`

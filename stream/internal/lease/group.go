@@ -39,8 +39,9 @@ const sessionKeys = "session."
 func (g *Group) Run(ctx context.Context) {
 	g.began = time.Now()
 	for attempt := 0; ctx.Err() == nil; attempt++ {
-		s := &session{Group: g, member: member{name: g.Own.Holder, running: map[string]bool{}}, woken: make(chan struct{}, 1),
-			works: map[string]context.CancelFunc{}, ended: make(chan string), hints: newHints()}
+		s := &session{Group: g, hints: newHints(),
+			member: member{name: g.Own.Holder, running: map[string]bool{}}, wakeups: make(chan struct{}, 1),
+			cancels: map[string]context.CancelFunc{}, drained: make(chan string)}
 		var err error
 		if s.lease, err = g.Bucket.firstFree(ctx, g.Name+"."+sessionKeys, Options{Claim: g.Own, TTL: g.TTL, Logger: g.Logger,
 			Observe: s.wake}); err != nil {
@@ -59,9 +60,9 @@ type session struct {
 	lease       *Lease
 	coordinator *Lease // the lease of the coordinator
 	member      member
-	works       map[string]context.CancelFunc // of the parts that run
-	ended       chan string                   // parts that were drained
-	woken       chan struct{}                 // signalled when one of its leases was read or written
+	cancels     map[string]context.CancelFunc // of the parts that run
+	drained     chan string                   // receives each part that was drained
+	wakeups     chan struct{}                 // signalled when one of its leases was read or written
 	hints       *rate.Limiter                 // of announced assignments that are read at once
 }
 
@@ -77,7 +78,7 @@ func (s *session) isPatient() bool {
 
 func (s *session) wake() {
 	select {
-	case s.woken <- struct{}{}:
+	case s.wakeups <- struct{}{}:
 	default:
 	}
 }
@@ -86,12 +87,12 @@ func (s *session) wake() {
 func (s *session) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	joined, end := context.WithCancel(context.WithoutCancel(ctx)) // until all is drained
+	membership, end := context.WithCancel(context.WithoutCancel(ctx)) // until all is drained
 	defer end()
-	stop := s.lease.Start(joined, func(context.Context, uint64) { s.wake() })
+	stop := s.lease.Start(membership, func(context.Context, uint64) { s.wake() })
 	s.coordinator = s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
 		Observe: s.wake, HintDelay: s.hintDelay, IsPatient: s.isPatient})
-	stopCoordinator := s.coordinator.Start(joined, func(ctx context.Context, term uint64) {
+	stopCoordinator := s.coordinator.Start(membership, func(ctx context.Context, term uint64) {
 		if tenure := s.coordinator.Tenure(); tenure.Term == term && term != 0 {
 			s.coordinate(ctx, s.coordinator, tenure)
 		}
@@ -103,29 +104,29 @@ func (s *session) run(ctx context.Context) {
 	defer func() {
 		stop()
 		s.lease.Release(ctx)
-		if s.member.leaves {
+		if s.member.isLeaving {
 			s.handOver()
 		}
 		release()
 	}()
 	stopped := ctx.Done()
 	for tenure := s.lease.Tenure(); ; {
-		tenure = s.read(tenure)
-		if len(s.member.running) == 0 && (s.member.leaves || s.lease.isLost()) {
+		tenure = s.refresh(tenure)
+		if len(s.member.running) == 0 && (s.member.isLeaving || s.lease.isLost()) {
 			return
 		}
-		s.step(&wg, joined, tenure)
+		s.applyAssignment(&wg, membership, tenure)
 		var expired <-chan time.Time // a session that cannot be renewed ends without a notification
 		if tenure.Term != 0 {
 			expired = time.After(s.lease.untilExpiry())
 		}
 		select {
-		case <-s.woken:
-		case part := <-s.ended:
+		case <-s.wakeups:
+		case part := <-s.drained:
 			delete(s.member.running, part)
-			delete(s.works, part)
+			delete(s.cancels, part)
 		case <-stopped:
-			if stopped, s.member.leaves = nil, true; s.coordinator.Term() == 0 {
+			if stopped, s.member.isLeaving = nil, true; s.coordinator.Term() == 0 {
 				release()
 			}
 		case <-expired:
@@ -133,12 +134,12 @@ func (s *session) run(ctx context.Context) {
 	}
 }
 
-// read has the member read its stored claim and the assignment, and returns the tenure of the session. If that is
+// refresh has the member read its stored claim and the assignment, and returns the tenure of the session. If that is
 // another than before, all parts are stopped.
-func (s *session) read(before Tenure) Tenure {
+func (s *session) refresh(before Tenure) Tenure {
 	now := s.lease.Tenure()
 	if now != before {
-		for _, stop := range s.works {
+		for _, stop := range s.cancels {
 			stop()
 		}
 	}
@@ -160,11 +161,11 @@ func (s *session) read(before Tenure) Tenure {
 func (s *session) handOver() {
 	timeout := time.After(ReleaseTimeout)
 	for s.coordinator.Term() != 0 {
-		if a := s.coordinator.Status().Holder.Assignment; a == nil || !a.names(s.Own.Holder) {
+		if a := s.coordinator.Status().Holder.Assignment; a == nil || !a.hasOwner(s.Own.Holder) {
 			return
 		}
 		select {
-		case <-s.woken:
+		case <-s.wakeups:
 		case <-timeout:
 			return
 		}
@@ -187,32 +188,32 @@ func (s *session) hintDelay() time.Duration {
 	return min(time.Duration(n)*time.Millisecond, natsx.AnnounceDelay())
 }
 
-// step begins and ends parts as they are assigned, and has the claim list them.
-func (s *session) step(wg *sync.WaitGroup, joined context.Context, tenure Tenure) {
+// applyAssignment begins and ends parts as they are assigned, and has the claim list them.
+func (s *session) applyAssignment(wg *sync.WaitGroup, membership context.Context, tenure Tenure) {
 	m := &s.member
-	for part, stop := range s.works {
+	for part, stop := range s.cancels {
 		if !m.isAssigned(part) {
 			stop()
 		}
 	}
 	holds := m.holds()
 	s.lease.Update(func(c *Claim) bool {
-		if slices.Equal(c.Holds, holds) && c.Seen == m.newest.Number && c.Leaves == m.leaves {
+		if slices.Equal(c.Holds, holds) && c.Seen == m.newest.Number && c.IsLeaving == m.isLeaving {
 			return false
 		}
-		c.Holds, c.Seen, c.Leaves = holds, m.newest.Number, m.leaves
+		c.Holds, c.Seen, c.IsLeaving = holds, m.newest.Number, m.isLeaving
 		return true
 	})
 	if tenure.Term == 0 {
 		return
 	}
-	for _, part := range m.starts() {
-		ctx, stop := context.WithCancel(joined)
-		m.running[part], s.works[part] = true, stop
+	for _, part := range m.partsToStart() {
+		ctx, stop := context.WithCancel(membership)
+		m.running[part], s.cancels[part] = true, stop
 		wg.Go(func() {
 			defer stop()
 			s.Work(ctx, part, s.lease, tenure)
-			s.ended <- part
+			s.drained <- part
 		})
 	}
 }

@@ -33,15 +33,16 @@ type partitions struct {
 	earlier []needs.Partition // of earlier partition counts, whose consumers still exist
 	owned   atomic.Int64      // partitions that this process owns
 
-	// asking has a lock for the partitions of the present number, and one for those of earlier numbers: of those that wait
-	// for earlier messages one asks the server at a time.
-	asking   [2]chan struct{}
+	// Of the partitions that wait for earlier messages, the one that has the slot asks the server. Partitions of earlier
+	// numbers have another slot, since those of the present number wait for them.
+	slot, earlierSlot chan struct{}
+
 	answered sync.Map // earlier partitions whose messages are all answered
 	waitLog  ratelog.Limiter
 }
 
 func newPartitions(p *hotPath) *partitions {
-	return &partitions{hotPath: p, asking: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+	return &partitions{hotPath: p, slot: make(chan struct{}, 1), earlierSlot: make(chan struct{}, 1)}
 }
 
 // memberName is the name of this process among the replicas: a token of a key.
@@ -78,13 +79,13 @@ func (p *partitions) awaitEarlier(ctx context.Context, q needs.Partition) error 
 	if q.Of == 0 {
 		return nil
 	}
-	asking := p.asking[0]
-	if q.Of != p.Partitions { // those of the present number wait for it
-		asking = p.asking[1]
+	slot := p.slot
+	if q.Of != p.Partitions {
+		slot = p.earlierSlot
 	}
 	select {
-	case asking <- struct{}{}:
-		defer func() { <-asking }()
+	case slot <- struct{}{}:
+		defer func() { <-slot }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
