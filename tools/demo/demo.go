@@ -159,7 +159,7 @@ func (d *Demo) Play(ctx context.Context, path string) (*Report, error) {
 	if err := d.send(ctx, d.digits.train, true, pace, "learning from labelled rows", failed); err != nil {
 		return nil, err
 	}
-	if err := d.settle(ctx, engine, failed); err != nil {
+	if err := d.awaitLearned(ctx, engine, failed); err != nil {
 		return nil, err
 	}
 	mark := d.sent
@@ -206,8 +206,8 @@ func (d *Demo) send(ctx context.Context, rows []int, labelled bool, wait time.Du
 	return nil
 }
 
-// settle waits until all labelled rows were learned and no fit runs.
-func (d *Demo) settle(ctx context.Context, engine *stream.Engine, failed func() error) error {
+// awaitLearned waits until all labelled rows were learned and no fit runs.
+func (d *Demo) awaitLearned(ctx context.Context, engine *stream.Engine, failed func() error) error {
 	for {
 		done := true
 		for _, s := range engine.Status() {

@@ -116,7 +116,7 @@ func (o options) run(ctx context.Context, out io.Writer) (err error) {
 		return ctx.Err()
 	}
 	fmt.Fprintf(out, "%d messages sent; waiting for the last answers\n", sender.sent())
-	if err := w.settle(ctx, 5*time.Minute); err != nil {
+	if err := w.awaitAnswers(ctx, 5*time.Minute); err != nil {
 		fmt.Fprintln(out, "not settled:", err)
 	}
 	watch.takeSample(ctx)

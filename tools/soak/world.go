@@ -133,8 +133,8 @@ func (w *world) end() {
 	w.server.stop(10 * time.Second)
 }
 
-// settle waits until no input is pending or in flight.
-func (w *world) settle(ctx context.Context, most time.Duration) error {
+// awaitAnswers waits until no input is pending or in flight.
+func (w *world) awaitAnswers(ctx context.Context, most time.Duration) error {
 	return again(ctx, most, func(ctx context.Context) error {
 		c, err := w.js.Consumer(ctx, inputs, durable)
 		if err != nil {

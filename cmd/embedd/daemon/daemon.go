@@ -122,7 +122,7 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 			return nil, err
 		}
 		conn, err := connection.Dial(ctx, c.NATS, o)
-		return d.keep(conn), err
+		return d.keepOpen(conn), err
 	}
 	if c.NATS.Hub != "" {
 		return nil, cli.Usagef("nats.hub: the embedded server is not a leaf node of a hub; set nats.url to the leaf node")
@@ -139,7 +139,7 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the embedded server: %w", err)
 	}
-	d.keep(conn)
+	d.keepOpen(conn)
 	d.log.Info("embedded NATS server", "url", s.ClientURL(), "store", s.StoreDir())
 	js, err := conn.JetStream()
 	if err != nil {
@@ -154,8 +154,8 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 	return conn, err
 }
 
-// keep keeps a connection until the daemon is closed; nil is none.
-func (d *daemon) keep(conn *connection.Conn) *connection.Conn {
+// keepOpen keeps a connection until the daemon is closed; nil is none.
+func (d *daemon) keepOpen(conn *connection.Conn) *connection.Conn {
 	if conn != nil {
 		d.conn.Store(conn)
 		d.cleanup = append(d.cleanup, conn.Close)
@@ -213,12 +213,11 @@ func (d *daemon) reportHeld(ctx context.Context) {
 
 // serve runs the engine until ctx is cancelled or the connection ends for good.
 func (d *daemon) serve(ctx context.Context) error {
-	hangups, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
 	var wg sync.WaitGroup
-	wg.Go(func() { d.follow(hangups) })
-	watched, end := context.WithCancel(ctx)
-	defer end()
-	go d.reportHeld(watched)
+	wg.Go(func() { d.reloadOnHangup(running) })
+	go d.reportHeld(running)
 	err := d.engine.Load().Run(ctx)
 	stop()
 	wg.Wait()

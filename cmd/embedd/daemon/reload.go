@@ -9,8 +9,8 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// follow reloads the configuration after each hangup, until ctx is done. What fails is logged, and in the status.
-func (d *daemon) follow(ctx context.Context) {
+// reloadOnHangup reloads the configuration after each hangup, until ctx is done. The log and the status have errors.
+func (d *daemon) reloadOnHangup(ctx context.Context) {
 	select {
 	case <-d.opened:
 	case <-ctx.Done():
