@@ -188,32 +188,21 @@ func landmarksText(landmarks int, width float64) string {
 	return fmt.Sprintf(" with %d landmarks of width %g", landmarks, width)
 }
 
-// printChoice prints what auto chose and the scores: a row for each method, a column for each dimension.
+// printChoice prints what auto chose, what comes next, and the scores.
 func printChoice(out *report.Output, c *model.Choice) error {
 	text := fmt.Sprintf("auto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
 	out.Printf("\n")
-	if c.Rule != "cv" {
+	switch {
+	case c.Rule != "cv":
 		out.Printf("%s (%s)\n", text, c.Rule)
 		return nil
-	}
-	if len(c.Members) > 0 {
+	case len(c.Members) > 0:
 		out.Printf("%s of\n", text)
-		t := out.Table("MEMBER", "DIM", "SCALE", "ADDS")
-		listed := map[string]bool{}
-		for _, m := range c.Members {
-			name := m.Method + landmarksText(m.Landmarks, m.Width) + settings(m.Params)
-			t.Row(name, m.Dim, m.Scale, fmt.Sprintf("%+d", m.Adds))
-			listed[fmt.Sprint(name, " ", m.Dim, m.Scale)] = true
-		}
-		if err := t.Flush(); err != nil {
+		if err := printMembers(out, c.Members); err != nil {
 			return err
 		}
-		out.Printf("ADDS: how many more held-out rows of a round are classified correctly with it than without it\n")
-		if len(listed) < len(c.Members) {
-			out.Printf("Members that are listed again take the place of other scales with similar outputs\n")
-		}
 		text = ""
-	} else if c.RunnerUp == nil {
+	case c.RunnerUp == nil:
 		out.Printf("%s, the only candidate\n", text)
 		return nil
 	}
@@ -225,6 +214,30 @@ func printChoice(out *report.Output, c *model.Choice) error {
 			out.Paragraph("", line, 0)
 		}
 	}
+	return printScores(out, c)
+}
+
+// printMembers prints the members of a blend.
+func printMembers(out *report.Output, members []model.Member) error {
+	t := out.Table("MEMBER", "DIM", "SCALE", "ADDS")
+	listed := map[string]bool{}
+	for _, m := range members {
+		name := m.Method + landmarksText(m.Landmarks, m.Width) + settings(m.Params)
+		t.Row(name, m.Dim, m.Scale, fmt.Sprintf("%+d", m.Adds))
+		listed[fmt.Sprint(name, " ", m.Dim, m.Scale)] = true
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	out.Printf("ADDS: how many more held-out rows of a round are classified correctly with it than without it\n")
+	if len(listed) < len(members) {
+		out.Printf("Members that are listed again take the place of other scales with similar outputs\n")
+	}
+	return nil
+}
+
+// printScores prints the scores of candidates: a row for each method, a column for each dimension.
+func printScores(out *report.Output, c *model.Choice) error {
 	folds := "3 folds"
 	if c.Rounds > 1 {
 		folds = fmt.Sprintf("3 folds in %d rounds", c.Rounds)
