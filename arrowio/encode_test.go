@@ -344,6 +344,36 @@ func TestRunsLoseRows(t *testing.T) {
 	}
 }
 
+// TestReservedMetadata: metadata of an input's schema that has the name of a header of embedd or NATS is not copied, as
+// when the output of one pipeline is the input of another.
+func TestReservedMetadata(t *testing.T) {
+	theirs := arrow.NewMetadata([]string{"owner", wire.HeaderStale, "embedd-part", "Nats-Msg-Id"},
+		[]string{"a", "9", "1/2", "b"})
+	x := from(t, f32, `[1]`)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: f32}}, &theirs)
+	msg, err := FromRecords(schema, array.NewRecord(schema, []arrow.Array{x}, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), msg)
+	e := newEncoder(t, Output{})
+	own := []wire.Pair{{Key: wire.HeaderEpoch, Value: "1"}}
+	for _, write := range []func() ([]byte, error){
+		func() ([]byte, error) { return e.Encode(numbered(m, 1), own) },
+		func() ([]byte, error) { return e.Rejected(m, [][]int{{0}}, own) },
+	} {
+		out, err := write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := records(t, out)
+		want := arrow.NewMetadata([]string{"owner", wire.HeaderEpoch}, []string{"a", "1"})
+		if !got.Metadata().Equal(want) {
+			t.Errorf("metadata is %v, want %v", got.Metadata(), want)
+		}
+	}
+}
+
 // TestFramesAgain: an encoder that has written outputs of a schema before writes the same bytes as a new one, whatever
 // rows and metadata came before, from several goroutines concurrently.
 func TestFramesAgain(t *testing.T) {

@@ -141,14 +141,16 @@ type pairAt struct {
 	offset flatbuffers.UOffsetT
 }
 
-// newBlock copies top-level fields of s and appends those of extra.
+// newBlock copies top-level fields of s and appends those of extra. Metadata of the names of reserved headers is left
+// out: it is about another message, as in the output of another pipeline.
 func newBlock(s *ipc.Schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) *block {
 	b := flatbuffers.NewBuilder(1024)
 	k := &block{}
 	for i := 0; i < s.Pairs.Len; i++ {
 		kv := s.Pairs.Table(i, "a metadata entry")
-		key, _ := kv.Text(0, "a metadata text")
-		k.pairs = append(k.pairs, pairAt{string(key), copyPair(b, kv)})
+		if key, _ := kv.Text(0, "a metadata text"); !wire.Reserved(string(key)) {
+			k.pairs = append(k.pairs, pairAt{string(key), copyPair(b, kv)})
+		}
 	}
 	for _, i := range fields {
 		k.fields = append(k.fields, copyField(s, b, flat.Open(s.Bytes, s.Layout.Fields[i].Table, "a field")))
