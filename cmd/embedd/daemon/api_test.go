@@ -133,7 +133,7 @@ func serveAPI(t *testing.T, h config.HTTP, change ...func(*stream.Pipeline)) *se
 	}
 	h.Clients, h.Points = cmp.Or(h.Clients, 3), 1000
 	if s.monitor, err = startMonitor(h, prometheus.NewRegistry(), probes{func() []readiness { return nil }, conn.Trouble},
-		s.console); err != nil {
+		s.console, quiet); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.monitor.close(context.Background()) })

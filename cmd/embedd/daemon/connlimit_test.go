@@ -26,7 +26,7 @@ func TestConnectionLimit(t *testing.T) {
 		large.WithLabelValues(fmt.Sprint(i)).Set(1)
 	}
 	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0"}, registry, probes{func() []readiness { return nil },
-		func() string { return "" }}, idle())
+		func() string { return "" }}, idle(), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 		Version: d.options.Build.Version, Log: d.log})
 	collect(registry, processMetrics(d.options.Build, d.conn.Load, d.console))
 	d.listen = func(h config.HTTP) (*monitor, error) {
-		return startMonitor(h, registry, probes{d.readiness, d.trouble}, d.console)
+		return startMonitor(h, registry, probes{d.readiness, d.trouble}, d.console, d.log)
 	}
 	if d.monitor, err = d.listen(c.HTTP); err != nil {
 		return err

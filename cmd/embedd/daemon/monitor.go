@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/console"
+	"github.com/embedd/embedd/internal/ratelog"
 )
 
 // readiness is the entry of a pipeline in /readyz.
@@ -44,8 +47,20 @@ type probes struct {
 	trouble func() string // what is wrong with the connection, "" for nothing
 }
 
+// errorLog logs the errors of an http.Server, such as failed TLS handshakes, which any client can cause.
+type errorLog struct {
+	to    *slog.Logger
+	limit ratelog.Limiter
+}
+
+func (e *errorLog) Write(line []byte) (int, error) {
+	e.limit.Warn(e.to, "the HTTP listener reports an error", "error", strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
 // startMonitor listens before it returns, so that a port in use is an error before anything else starts.
-func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes, c *console.Console) (*monitor, error) {
+func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes, c *console.Console,
+	to *slog.Logger) (*monitor, error) {
 	l, err := net.Listen("tcp", h.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set "+
@@ -68,6 +83,7 @@ func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes, c *conso
 			WriteTimeout:      10 * time.Second,
 			IdleTimeout:       time.Minute,
 			MaxHeaderBytes:    16 << 10,
+			ErrorLog:          log.New(&errorLog{to: to}, "", 0),
 			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxConnectionStreams},
 		},
 		addr:   l.Addr(),

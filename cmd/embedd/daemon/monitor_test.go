@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -45,7 +46,7 @@ func TestMonitor(t *testing.T) {
 		}
 		return []readiness{{Pipeline: "digits", State: "waiting_for_model", Reason: "412 of 1000 labelled rows"},
 			{Pipeline: "wine", State: "idle", Ready: true}}
-	}, func() string { return "" }}, idle())
+	}, func() string { return "" }}, idle(), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +93,14 @@ func TestMonitor(t *testing.T) {
 	}
 
 	// The port is in use now.
-	if _, err := startMonitor(config.HTTP{Listen: address}, registry, probes{}, idle()); err == nil ||
+	if _, err := startMonitor(config.HTTP{Listen: address}, registry, probes{}, idle(), quiet); err == nil ||
 		!strings.Contains(err.Error(), "set http.listen to another port") {
 		t.Errorf("a second monitor on %s: %v", address, err)
 	}
 	if err := m.close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if m, err = startMonitor(config.HTTP{Listen: address}, registry, probes{}, idle()); err != nil {
+	if m, err = startMonitor(config.HTTP{Listen: address}, registry, probes{}, idle(), quiet); err != nil {
 		t.Fatalf("the port is not free after close: %v", err)
 	}
 	if err := m.close(context.Background()); err != nil {
@@ -168,10 +169,11 @@ func TestMonitorBeyondLoopback(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := selfSigned(t, dir)
 	token := writeFile(t, dir, "token", "hunter2\n")
+	logged := make(lines, 10)
 	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0", Cert: cert, Key: key, TokenFile: token},
 		prometheus.NewRegistry(), probes{func() []readiness {
 			return []readiness{{Pipeline: "digits", Reason: "412 of 1000 labelled rows"}}
-		}, func() string { return "not connected" }}, idle())
+		}, func() string { return "not connected" }}, idle(), slog.New(slog.NewTextHandler(logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +219,36 @@ func TestMonitorBeyondLoopback(t *testing.T) {
 	if code, _ := get("/metrics", "rotated"); code != 200 {
 		t.Errorf("the new token: %d", code)
 	}
-	if r, err := http.Get("http://" + m.addr.String() + "/healthz"); err == nil {
-		if r.Body.Close(); r.StatusCode == 200 {
-			t.Error("it answers without TLS")
+	for range 5 { // one is logged
+		if r, err := http.Get("http://" + m.addr.String() + "/healthz"); err == nil {
+			if r.Body.Close(); r.StatusCode == 200 {
+				t.Error("it answers without TLS")
+			}
 		}
 	}
+	select {
+	case line := <-logged:
+		if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "TLS handshake error") {
+			t.Errorf("a request without TLS is logged as %s", line)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a request without TLS is not logged")
+	}
+	if len(logged) > 0 {
+		t.Errorf("%d requests without TLS are logged, want 1 a minute", 1+len(logged))
+	}
 }
+
+// lines receives each line of a log.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// quiet logs nothing.
+var quiet = slog.New(slog.DiscardHandler)
 
 // idle is the console of a process without pipelines.
 func idle() *console.Console {

@@ -17,7 +17,7 @@ import (
 func TestReloadOfHTTP(t *testing.T) {
 	listen := func(h config.HTTP) (*monitor, error) {
 		return startMonitor(h, prometheus.NewRegistry(), probes{func() []readiness { return nil },
-			func() string { return "" }}, idle())
+			func() string { return "" }}, idle(), quiet)
 	}
 	now := config.HTTP{Listen: fmt.Sprint("127.0.0.1:", link.FreePort(t))}
 	m := sure(listen(now))
