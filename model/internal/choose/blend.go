@@ -84,27 +84,34 @@ func notBehind(candidates []*candidate, n int) []*candidate {
 const minSimilarity = 0.995
 
 // mergeSimilar replaces members whose outputs in every fold are similar to those of their method at an earlier scale by
-// the member of that scale. A blend fits equal members once, and each keeps its weight: the outputs hardly change.
+// the member of that scale, unless it is replaced itself. A blend fits equal members once, and each keeps its weight:
+// the outputs hardly change.
 func (s *selection) mergeSimilar(ctx context.Context, members []*candidate) {
 	var err error
 	defer fail.Catch(&err) // the blend fails too, and reports it
-	similar, earlier := map[[2]int]int{}, map[*candidate]*candidate{}
-	at := func(e *candidate) int { return slices.Index(s.scales, e.spec.Scale) }
+	at := func(i int) int { return slices.Index(s.scales, members[i].spec.Scale) }
+	var byScale []int
+	for i := range members {
+		byScale = append(byScale, i)
+	}
+	slices.SortStableFunc(byScale, func(i, j int) int { return at(i) - at(j) })
+	similar := map[[2]int]int{} // folds, by members
 	s.eachFold(ctx, members, 0, func(fold *blend.Fold, _, _ []int) {
 		for i, x := range members {
 			for j, y := range members {
-				if x.method == y.method && x.spec.Kind() == y.spec.Kind() && at(x) < at(y) &&
+				if x.method == y.method && x.spec.Kind() == y.spec.Kind() && at(i) < at(j) &&
 					fold.Similarity(i, j) >= minSimilarity {
-					if similar[[2]int{i, j}]++; similar[[2]int{i, j}] == folds {
-						earlier[y] = x
-					}
+					similar[[2]int{i, j}]++
 				}
 			}
 		}
 	})
-	for i := range members {
-		for earlier[members[i]] != nil {
-			members[i] = earlier[members[i]]
+	replaced := make([]bool, len(members))
+	for _, j := range byScale {
+		for _, i := range byScale {
+			if similar[[2]int{i, j}] == folds && !replaced[i] && !replaced[j] {
+				members[j], replaced[j] = members[i], true
+			}
 		}
 	}
 }

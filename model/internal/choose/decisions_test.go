@@ -155,6 +155,9 @@ func TestSimilarMembers(t *testing.T) {
 		add("pca", model.ScaleStandard, 0, 0, 0)
 		add("lda", model.ScaleStandard, 0.1, 0.1, 0.1)
 		add("lda", model.ScaleMinMax, 0, 0, 0)
+		add("mfa", model.ScaleMinMax, 0.12, 0.12, 0.12) // similar to none by 0.9964, to standard by 0.986
+		add("mfa", model.ScaleNone, 0.06, 0.06, 0.06)
+		add("mfa", model.ScaleStandard, 0, 0, 0)
 		if err := s.makeBlend(t.Context()); err != nil || s.blend == nil {
 			t.Fatal("no blend", err)
 		}
@@ -163,11 +166,12 @@ func TestSimilarMembers(t *testing.T) {
 		}
 		return names
 	}
-	want := []string{"pca standard", "pca none", "pca standard", "lda standard", "lda minmax"}
+	want := []string{"pca standard", "pca none", "pca standard", "lda standard", "lda minmax", "mfa minmax", "mfa standard",
+		"mfa standard"}
 	if got := members(501); !slices.Equal(got, want) {
 		t.Errorf("of 501 rows the members are %q, want %q", got, want)
 	}
-	want[0] = "pca minmax"
+	want[0], want[6] = "pca minmax", "mfa none"
 	if got := members(500); !slices.Equal(got, want) {
 		t.Errorf("of 500 rows the members are %q", got)
 	}
