@@ -657,7 +657,7 @@ func (c *csvWriter) writeRecord(rec arrow.Record) error {
 			elements, from, to := listRange(col, row)
 			if to-from != width && !col.IsNull(row) {
 				return fmt.Errorf("row %d: list column %q has %d elements, the first row had %d: CSV needs one length; "+
-					"write .parquet or .arrow", c.rows, rec.ColumnName(i), to-from, width)
+					"write .parquet or .arrow", c.rows+1, rec.ColumnName(i), to-from, width)
 			}
 			for k := range width {
 				if col.IsNull(row) {

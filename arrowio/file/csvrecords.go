@@ -10,14 +10,15 @@ import (
 	"unicode"
 )
 
-// csvRecords reads the records of CSV text as encoding/csv does. It splits lines without quotes itself, which is
-// several times as fast; encoding/csv reads records with quotes, and lines longer than the buffer, from the same
-// buffer.
+// csvRecords reads the records of CSV text as encoding/csv does, but keeps CRLF in quoted fields. It splits lines without
+// quotes itself, which is several times as fast; encoding/csv reads records with quotes, and lines longer than the
+// buffer, from the same buffer.
 type csvRecords struct {
 	in        *bufio.Reader
-	quoted    *csv.Reader // of in, which it does not buffer again
-	delimiter byte        // 0: it is not one byte, so encoding/csv reads everything
-	trim      bool        // spaces before a field
+	quoted    *csv.Reader // of keep, one line at a time
+	keep      *crlfReader
+	delimiter byte // 0: it is not one byte, so encoding/csv reads everything
+	trim      bool // spaces before a field
 	fields    []string
 	columns   int  // of each record, as of the first; 0: none was read
 	lines     int  // that were read
@@ -28,9 +29,9 @@ type csvRecords struct {
 // csvBuffer is the size of the buffer: lines of some thousand columns fit.
 const csvBuffer = 1 << 20
 
-// newCSVRecords reads from a buffer, which must hold at least 4096 bytes for encoding/csv to use it.
 func newCSVRecords(in *bufio.Reader, delimiter rune, trim bool) *csvRecords {
-	r := &csvRecords{in: in, quoted: csv.NewReader(in), trim: trim}
+	keep := &crlfReader{in: in}
+	r := &csvRecords{in: in, quoted: csv.NewReader(keep), keep: keep, trim: trim}
 	r.quoted.ReuseRecord, r.quoted.Comma, r.quoted.TrimLeadingSpace = true, delimiter, trim
 	if delimiter < 0x80 && !strings.ContainsRune("\"\r\n", delimiter) {
 		r.delimiter = byte(delimiter)
@@ -104,6 +105,7 @@ func (r *csvRecords) cut(text string) {
 // readQuoted reads a record with encoding/csv.
 func (r *csvRecords) readQuoted() ([]string, error) {
 	r.quoted.FieldsPerRecord = r.columns
+	*r.keep = crlfReader{in: r.in}
 	fields, err := r.quoted.Read()
 	if p, ok := errors.AsType[*csv.ParseError](err); ok {
 		p.StartLine, p.Line = p.StartLine+r.split, p.Line+r.split
@@ -123,4 +125,36 @@ func (r *csvRecords) line(field int) int {
 	}
 	line, _ := r.quoted.FieldPos(field)
 	return line + r.split
+}
+
+// crlfReader reads a record for encoding/csv, which drops the CR of a CRLF: it doubles the CR inside quotes. Each Read
+// ends with the line, so that encoding/csv does not read beyond the record.
+type crlfReader struct {
+	in      *bufio.Reader
+	inside  bool // quotes
+	last    byte
+	doubled bool // the CR before the next byte, a LF
+}
+
+func (r *crlfReader) Read(p []byte) (int, error) {
+	if _, err := r.in.Peek(1); err != nil {
+		return 0, err
+	}
+	line, _ := r.in.Peek(min(r.in.Buffered(), len(p)))
+	if i := bytes.IndexByte(line, '\n'); i >= 0 {
+		line = line[:i+1]
+	}
+	n := copy(p, line)
+	r.inside = r.inside != (bytes.Count(line, []byte{'"'})%2 == 1)
+	if n > 1 {
+		r.last = line[n-2]
+	}
+	if r.doubled = !r.doubled && r.inside && r.last == '\r' && line[n-1] == '\n'; r.doubled {
+		p[n-1] = '\r'
+		_, _ = r.in.Discard(n - 1)
+		return n, nil
+	}
+	r.last = line[n-1]
+	_, _ = r.in.Discard(n)
+	return n, nil
 }

@@ -37,10 +37,10 @@ func recordsOf(read func() ([]string, error), line func(int) int) (all []recordO
 }
 
 // TestRecords: records, lines of fields and the line of the first error are those of encoding/csv, however long the
-// lines are compared with the buffer.
+// lines are compared with the buffer. It drops the CR of each CRLF in a field.
 func TestRecords(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	pieces := []string{"a", "1.5", ",", ",", ",", ";", "\n", "\n", "\r\n", "\r", "\"", "\"\"", "\"x\",", "\"a\nb\"",
+	pieces := []string{"a", "1.5", ",", ",", ",", ";", "\n", "\n", "\r\n", "\r", "\"", "\"\"", "\"x\",", "\"a\nb\"", "\"\r\n\"",
 		" ", "é", strings.Repeat("long", 1500)}
 	check := func(text string, delimiter rune, trim bool) {
 		want := csv.NewReader(strings.NewReader(text))
@@ -48,6 +48,11 @@ func TestRecords(t *testing.T) {
 		got := newCSVRecords(bufio.NewReaderSize(strings.NewReader(text), 4096), delimiter, trim)
 		a := recordsOf(want.Read, func(i int) int { line, _ := want.FieldPos(i); return line })
 		b := recordsOf(got.Read, got.line)
+		for _, r := range b {
+			for i, field := range r.fields {
+				r.fields[i] = strings.ReplaceAll(field, "\r\n", "\n")
+			}
+		}
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("%.300q: %.300s, want %.300s", text, fmt.Sprintf("%+v", b), fmt.Sprintf("%+v", a))
 		}
@@ -73,6 +78,20 @@ func TestRecords(t *testing.T) {
 	partial := newCSVRecords(bufio.NewReaderSize(failing, 4096), ',', false)
 	if got := recordsOf(partial.Read, partial.line); len(got) != 3 || !errors.Is(got[2].err, io.ErrNoProgress) {
 		t.Errorf("a reader that fails gives %+v", got)
+	}
+}
+
+// TestCRLFInQuotes: the line ends of a quoted field are kept, at any place of the buffers; those of records are not.
+func TestCRLFInQuotes(t *testing.T) {
+	for shift := range 4100 {
+		long := strings.Repeat("x", shift)
+		text := "a,b\r\n1,2\r\n\"" + long + "\r\n\"\"\r\n\r\r\n\n\",\"2\"\r\n3,4\r\n"
+		r := newCSVRecords(bufio.NewReaderSize(strings.NewReader(text), 4096), ',', false)
+		got := recordsOf(r.Read, r.line)
+		if len(got) != 5 || got[2].fields[0] != long+"\r\n\"\r\n\r\r\n\n" || got[2].fields[1] != "2" ||
+			!reflect.DeepEqual(got[3].fields, []string{"3", "4"}) || got[3].lines[0] != 8 {
+			t.Fatalf("after %d bytes: %.300q", shift, got)
+		}
 	}
 }
 

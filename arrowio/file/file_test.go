@@ -1104,7 +1104,7 @@ func TestWritersRefuse(t *testing.T) {
 			"another name with --column, or keep fewer columns"},
 		{"a.csv", []arrow.Record{twice}, `two columns would be named "a_0": give the output another name with --column, or ` +
 			"keep fewer columns"},
-		{"a.csv", []arrow.Record{lists}, `row 3: list column "c0" has 1 elements, the first row had 2: CSV needs one ` +
+		{"a.csv", []arrow.Record{lists}, `row 4: list column "c0" has 1 elements, the first row had 2: CSV needs one ` +
 			"length; write .parquet or .arrow"},
 	} {
 		path := filepath.Join(t.TempDir(), c.name)

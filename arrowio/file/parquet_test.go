@@ -533,3 +533,75 @@ func TestRowsOfASlice(t *testing.T) {
 		}
 	}
 }
+
+// TestTimesBeyondParquet: Parquet stores seconds as milliseconds, and dates as days of 32 bits. The limits are written,
+// and a value beyond them is an error with the column and the row, also after a row group and in a list.
+func TestTimesBeyondParquet(t *testing.T) {
+	array64 := func(dt arrow.DataType, values ...int64) arrow.Array {
+		b := arrow.Int64Traits.CastToBytes(values)
+		if dt.ID() == arrow.TIME32 {
+			var small []int32
+			for _, v := range values {
+				small = append(small, int32(v))
+			}
+			b = arrow.Int32Traits.CastToBytes(small)
+		}
+		return array.MakeFromData(array.NewData(dt, len(values), []*memory.Buffer{nil, memory.NewBufferBytes(b)}, nil, 0, 0))
+	}
+	save := func(columns ...arrow.Array) ([][]string, error) {
+		path := filepath.Join(t.TempDir(), "a.parquet")
+		w, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Discard()
+		for _, c := range columns {
+			schema := arrow.NewSchema([]arrow.Field{{Name: "t", Type: c.DataType(), Nullable: true}}, nil)
+			if err := w.Write(array.NewRecord(schema, []arrow.Array{c}, int64(c.Len()))); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.Close(); err != nil {
+			return nil, err
+		}
+		rows, _ := read(t, opened(t, path))
+		return rows, nil
+	}
+	fixed := arrow.FixedWidthTypes
+	for _, c := range []struct {
+		dt     arrow.DataType
+		lo, hi int64
+		unit   string
+	}{
+		{fixed.Timestamp_s, -9223372036854775, 9223372036854775, "s"},
+		{fixed.Time32s, -2147483, 2147483, "s"},
+		{fixed.Date64, -2147483648 * 86400000, 2147483647 * 86400000, "ms"},
+		{fixed.Timestamp_ms, math.MinInt64, math.MaxInt64, ""},
+		{fixed.Timestamp_ns, math.MinInt64, math.MaxInt64, ""},
+		{fixed.Time32ms, math.MinInt32, math.MaxInt32, ""},
+	} {
+		limits := array64(c.dt, c.lo, 0, c.hi)
+		if rows, err := save(limits); err != nil || len(rows) != 3 ||
+			!strings.HasPrefix(rows[0][0], limits.ValueStr(0)) || !strings.HasPrefix(rows[2][0], limits.ValueStr(2)) {
+			t.Errorf("%s: the limits are %q, %v", c.dt, rows, err)
+		}
+		for _, v := range []int64{c.lo - 1, c.hi + 1} {
+			want := fmt.Sprintf(`column "t", row 3: %d %s is not between %d and %d %[2]s, the limits of this type in Parquet`, v,
+				c.unit, c.lo, c.hi)
+			if _, err := save(array64(c.dt, 0, 0, v)); c.unit != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s: %v, want %q", c.dt, err, want)
+			}
+		}
+	}
+	_, err := save(array64(fixed.Time32s, make([]int64, groupRows)...), array64(fixed.Time32s, 1, math.MaxInt32))
+	if err == nil || !strings.Contains(err.Error(), `column "t", row 131074: 2147483647 s`) {
+		t.Errorf("the second row group: %v", err)
+	}
+	b := array.NewListBuilder(memory.DefaultAllocator, fixed.Timestamp_s)
+	b.AppendNull()
+	b.Append(true)
+	b.ValueBuilder().(*array.TimestampBuilder).AppendValues([]arrow.Timestamp{1, math.MaxInt64}, nil)
+	if _, err := save(b.NewArray()); err == nil || !strings.Contains(err.Error(), `column "t", row 2: 9223372036854775807 s`) {
+		t.Errorf("a list: %v", err)
+	}
+}

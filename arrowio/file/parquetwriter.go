@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -30,6 +31,7 @@ type parquetWriter struct {
 	schema  *arrow.Schema
 	w       *parquet.GenericWriter[any]
 	columns []parquetOut
+	before  int // rows of the row groups before this one
 	rows    int // of the row group, and their values
 	values  int
 }
@@ -90,7 +92,11 @@ func (p *parquetWriter) writeRecord(rec arrow.Record) error {
 	for from := 0; from < int(rec.NumRows()); from += step {
 		to := min(from+step, int(rec.NumRows()))
 		for i, w := range p.w.ColumnWriters() {
-			values := p.columns[i].values(rec.Column(i), i, from, to)
+			values, row, err := p.columns[i].values(rec.Column(i), i, from, to)
+			if err != nil {
+				return fmt.Errorf("column %q, row %d: %w: correct the value, leave the column out with --keep, or write .arrow",
+					rec.ColumnName(i), p.before+p.rows+row-from+1, err)
+			}
 			if _, err := w.WriteRowValues(values); err != nil {
 				return fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
 			}
@@ -101,7 +107,7 @@ func (p *parquetWriter) writeRecord(rec arrow.Record) error {
 			if err := p.w.Flush(); err != nil {
 				return err
 			}
-			p.rows, p.values = 0, 0
+			p.before, p.rows, p.values = p.before+p.rows, 0, 0
 		}
 	}
 	return nil
@@ -128,15 +134,23 @@ func (p *parquetWriter) close() error {
 }
 
 // values returns the rows of a column with their levels. Columns and list elements are optional, so level 0 is a null,
-// 1 a value or an empty list, 2 a null element, 3 an element.
-func (o *parquetOut) values(col arrow.Array, column, from, to int) []parquet.Value {
-	out := make([]parquet.Value, 0, to-from)
-	for row := from; row < to; row++ {
+// 1 a value or an empty list, 2 a null element, 3 an element. An error is of the value in row bad.
+func (o *parquetOut) values(col arrow.Array, column, from, to int) (out []parquet.Value, bad int, err error) {
+	out = make([]parquet.Value, 0, to-from)
+	row := from
+	value := func(a arrow.Array, i int) parquet.Value {
+		v, failed := o.convert(a, i)
+		if failed != nil && err == nil {
+			bad, err = row, failed
+		}
+		return v
+	}
+	for ; row < to; row++ {
 		switch {
 		case isNull(col, row):
 			out = append(out, parquet.NullValue().Level(0, 0, column))
 		case !o.list:
-			out = append(out, o.convert(col, row).Level(0, 1, column))
+			out = append(out, value(col, row).Level(0, 1, column))
 		default:
 			elements, lo, hi := listRange(col, row)
 			if lo == hi {
@@ -147,12 +161,12 @@ func (o *parquetOut) values(col arrow.Array, column, from, to int) []parquet.Val
 				if isNull(elements, k) {
 					out = append(out, parquet.NullValue().Level(repeated, 2, column))
 				} else {
-					out = append(out, o.convert(elements, k).Level(repeated, 3, column))
+					out = append(out, value(elements, k).Level(repeated, 3, column))
 				}
 			}
 		}
 	}
-	return out
+	return out, bad, err
 }
 
 func isNull(col arrow.Array, row int) bool {
@@ -181,11 +195,24 @@ func parquetColumnOf(f arrow.Field) (parquetOut, error) {
 // A valuer is an array of values of one Go type.
 type valuer[T any] interface{ Value(i int) T }
 
-// converter returns a value of an array as a Parquet value.
-type converter func(a arrow.Array, i int) parquet.Value
+// converter returns a value of an array as a Parquet value. It is an error if Parquet cannot represent it.
+type converter func(a arrow.Array, i int) (parquet.Value, error)
 
 func convert[A valuer[T], T any](value func(T) parquet.Value) converter {
-	return func(a arrow.Array, i int) parquet.Value { return value(any(a).(A).Value(i)) }
+	return func(a arrow.Array, i int) (parquet.Value, error) { return value(any(a).(A).Value(i)), nil }
+}
+
+// convertBetween converts values from lo to hi, in a unit that the error names.
+func convertBetween[A valuer[T], T ~int32 | ~int64](lo, hi int64, unit arrow.TimeUnit,
+	value func(int64) parquet.Value) converter {
+	return func(a arrow.Array, i int) (parquet.Value, error) {
+		v := int64(any(a).(A).Value(i))
+		if v < lo || v > hi {
+			return parquet.Value{}, fmt.Errorf("%d %s is not between %d and %d %[2]s, the limits of this type in Parquet", v,
+				unit, lo, hi)
+		}
+		return value(v), nil
+	}
 }
 
 func toInt32[A valuer[T], T ~int8 | ~int16 | ~int32 | ~uint8 | ~uint16 | ~uint32]() converter {
@@ -200,12 +227,14 @@ func toBytes[A valuer[T], T string | []byte]() converter {
 	return convert[A](func(v T) parquet.Value { return parquet.ByteArrayValue([]byte(v)) })
 }
 
+const dayMillis = 24 * 60 * 60 * 1000
+
 // parquetLeaves are the Parquet types of the flat Arrow types without parameters, with the conversion of a value.
 var parquetLeaves = map[arrow.Type]struct {
 	node    parquet.Node
 	convert converter
 }{
-	arrow.NULL:    {parquet.String(), func(arrow.Array, int) parquet.Value { return parquet.NullValue() }},
+	arrow.NULL:    {parquet.String(), func(arrow.Array, int) (parquet.Value, error) { return parquet.NullValue(), nil }},
 	arrow.BOOL:    {parquet.Leaf(parquet.BooleanType), convert[*array.Boolean](parquet.BooleanValue)},
 	arrow.INT8:    {parquet.Int(8), toInt32[*array.Int8]()},
 	arrow.INT16:   {parquet.Int(16), toInt32[*array.Int16]()},
@@ -226,10 +255,8 @@ var parquetLeaves = map[arrow.Type]struct {
 	arrow.LARGE_BINARY: {parquet.Leaf(parquet.ByteArrayType), toBytes[*array.LargeBinary]()},
 	arrow.BINARY_VIEW:  {parquet.Leaf(parquet.ByteArrayType), toBytes[*array.BinaryView]()},
 	arrow.DATE32:       {parquet.Date(), toInt32[*array.Date32]()},
-	arrow.DATE64: {parquet.Date(), convert[*array.Date64](func(v arrow.Date64) parquet.Value {
-		const dayMillis = 24 * 60 * 60 * 1000
-		return parquet.Int32Value(int32(int64(v) / dayMillis))
-	})},
+	arrow.DATE64: {parquet.Date(), convertBetween[*array.Date64](math.MinInt32*dayMillis, math.MaxInt32*dayMillis,
+		arrow.Millisecond, func(v int64) parquet.Value { return parquet.Int32Value(int32(v / dayMillis)) })},
 	arrow.DURATION: {parquet.Int(64), toInt64[*array.Duration]()},
 }
 
@@ -251,18 +278,18 @@ func parquetLeaf(t arrow.DataType) (parquet.Node, converter) {
 		if node == nil {
 			return nil, nil
 		}
-		return parquet.Encoded(node, &parquet.RLEDictionary), func(a arrow.Array, i int) parquet.Value {
+		return parquet.Encoded(node, &parquet.RLEDictionary), func(a arrow.Array, i int) (parquet.Value, error) {
 			d := a.(*array.Dictionary)
 			return value(d.Dictionary(), d.GetValueIndex(i))
 		}
 	case *arrow.TimestampType:
 		unit, factor := parquetUnit(t.Unit)
-		return parquet.TimestampAdjusted(unit, t.TimeZone != ""), convert[*array.Timestamp](
-			func(v arrow.Timestamp) parquet.Value { return parquet.Int64Value(int64(v) * factor) })
+		return parquet.TimestampAdjusted(unit, t.TimeZone != ""), convertBetween[*array.Timestamp](math.MinInt64/factor,
+			math.MaxInt64/factor, t.Unit, func(v int64) parquet.Value { return parquet.Int64Value(v * factor) })
 	case *arrow.Time32Type:
-		_, factor := parquetUnit(t.Unit)
-		return parquet.TimeAdjusted(parquet.Millisecond, false), convert[*array.Time32](
-			func(v arrow.Time32) parquet.Value { return parquet.Int32Value(int32(v) * int32(factor)) })
+		unit, factor := parquetUnit(t.Unit)
+		return parquet.TimeAdjusted(unit, false), convertBetween[*array.Time32](math.MinInt32/factor,
+			math.MaxInt32/factor, t.Unit, func(v int64) parquet.Value { return parquet.Int32Value(int32(v * factor)) })
 	case *arrow.Time64Type:
 		unit, _ := parquetUnit(t.Unit)
 		return parquet.TimeAdjusted(unit, false), toInt64[*array.Time64]()
