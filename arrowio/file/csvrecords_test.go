@@ -90,7 +90,7 @@ func TestCRLFInQuotes(t *testing.T) {
 		got := recordsOf(r.Read, r.line)
 		if len(got) != 5 || got[2].fields[0] != long+"\r\n\"\r\n\r\r\n\n" || got[2].fields[1] != "2" ||
 			!reflect.DeepEqual(got[3].fields, []string{"3", "4"}) || got[3].lines[0] != 8 {
-			t.Fatalf("after %d bytes: %.300q", shift, got)
+			t.Fatalf("after %d bytes: %v", shift, got)
 		}
 	}
 }
