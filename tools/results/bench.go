@@ -22,17 +22,17 @@ type bench struct {
 	repeats int    // maximum number of repeats of a section
 	row     string // the first cell of the rows to print, "": all
 
-	alone []string // first cells of the rows that the section can compute without its others
+	separateRows []string // first cells of the rows that the section can compute without its others
 }
 
 // printsOnly reports whether tables are only printed: the page has all rows, of the default number of repeats.
 func (b *bench) printsOnly() bool { return b.row != "" || b.repeats != usualRepeats }
 
-// some reports whether only some rows of the section are computed.
-func (b *bench) some() bool { return slices.Contains(b.alone, b.row) }
+// computesOneRow reports whether only the rows with the requested first cell are computed.
+func (b *bench) computesOneRow() bool { return slices.Contains(b.separateRows, b.row) }
 
-// wants reports whether the rows with this first cell are to be computed.
-func (b *bench) wants(cell string) bool { return !b.some() || b.row == cell }
+// isRequested reports whether the rows with this first cell are to be computed.
+func (b *bench) isRequested(cell string) bool { return !b.computesOneRow() || b.row == cell }
 
 // say prints progress.
 func (b *bench) say(format string, args ...any) {
@@ -41,7 +41,7 @@ func (b *bench) say(format string, args ...any) {
 
 // missing is the first missing file, "" if there is none. A row of a data set needs only that set.
 func (b *bench) missing(names []string) string {
-	if b.some() && slices.Contains(names, b.row) {
+	if b.computesOneRow() && slices.Contains(names, b.row) {
 		names = []string{b.row}
 	}
 	for _, name := range names {

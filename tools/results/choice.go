@@ -56,7 +56,7 @@ type autoResult struct {
 func choice(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	var all []*autoResult
 	for _, name := range choiceSets {
-		if !b.wants(name) {
+		if !b.isRequested(name) {
 			continue
 		}
 		d, err := readData(b.data, name)
@@ -108,7 +108,7 @@ func choose(ctx context.Context, b *bench, name string, d *model.Data, splits in
 		}
 	}
 	for _, way := range ways[1:] {
-		more, deviation := paired(c.found[way.name+"1-NN"], c.found[ways[0].name+"1-NN"])
+		more, deviation := meanDifference(c.found[way.name+"1-NN"], c.found[ways[0].name+"1-NN"])
 		b.say("%s: %s %+.2f over %s, deviation of the mean %.2f", name, way.name, more, ways[0].name, deviation)
 	}
 	return c, nil
@@ -124,9 +124,9 @@ func (c *autoResult) last(way string) string {
 	return strings.Join(said, ", ")
 }
 
-// paired returns the mean difference between values of the same splits, and its standard error.
-func paired(x, y []float64) (more, deviation float64) {
-	more, deviation = difference(x, y)
+// meanDifference returns the mean difference between values of the same splits, and its standard error.
+func meanDifference(x, y []float64) (more, deviation float64) {
+	more, deviation = differences(x, y)
 	return more, deviation / math.Sqrt(float64(len(x)))
 }
 

@@ -180,7 +180,7 @@ func (f few) table(ctx context.Context, b *bench, out *bytes.Buffer) (map[string
 	fmt.Fprintf(out, "\n|---|---%s|\n", strings.Repeat("|---", len(f.methods)))
 	all := map[string]map[string]fewScore{}
 	for _, set := range fewSets {
-		if !b.wants(set) {
+		if !b.isRequested(set) {
 			continue
 		}
 		d, err := readData(b.data, set)
@@ -198,7 +198,7 @@ func (f few) table(ctx context.Context, b *bench, out *bytes.Buffer) (map[string
 		}
 		fmt.Fprintln(out)
 	}
-	if !b.some() {
+	if !b.computesOneRow() {
 		fmt.Fprint(out, "| mean | |")
 		for _, m := range f.methods {
 			total := 0.0
@@ -216,7 +216,7 @@ func (f few) table(ctx context.Context, b *bench, out *bytes.Buffer) (map[string
 // name.
 func (f few) compare(ctx context.Context, b *bench, out *bytes.Buffer, name string, pairs ...[2]string) error {
 	all, err := f.table(ctx, b, out)
-	if err != nil || b.some() {
+	if err != nil || b.computesOneRow() {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s", compared(all, pairs...))
@@ -257,7 +257,7 @@ func compared(all map[string]map[string]fewScore, pairs ...[2]string) string {
 	for _, p := range pairs {
 		var ahead, behind, better, worse int
 		for _, set := range fewSets {
-			more, deviation := paired(all[set][p[0]].each, all[set][p[1]].each)
+			more, deviation := meanDifference(all[set][p[0]].each, all[set][p[1]].each)
 			switch {
 			case more > 0:
 				ahead++

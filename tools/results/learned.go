@@ -28,7 +28,7 @@ func learned(ctx context.Context, b *bench, out *bytes.Buffer) error {
 |---|---|---|---|---|---|---|---|
 `)
 	for _, name := range learnedSets {
-		if !b.wants(name) {
+		if !b.isRequested(name) {
 			continue
 		}
 		d, err := readData(b.data, name)

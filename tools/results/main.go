@@ -113,7 +113,7 @@ func run(ctx context.Context, b *bench, page, only string) error {
 		}
 		var text bytes.Buffer
 		b.say("%s", s.title)
-		b.alone = s.alone()
+		b.separateRows = s.separateRows()
 		if missing := b.missing(s.data); missing != "" {
 			if b.row != "" {
 				return fmt.Errorf("%s is missing; give its folder with -data", missing)
@@ -198,8 +198,8 @@ func sectionOf(page, title string) (before, section, after string, err error) {
 	return page[:from], page[from:to], page[to:], nil
 }
 
-// alone returns the first cells of the rows that the section can compute without its others.
-func (s section) alone() []string {
+// separateRows returns the first cells of the rows that the section can compute without its others.
+func (s section) separateRows() []string {
 	if s.rows != nil {
 		return s.rows
 	}

@@ -51,7 +51,7 @@ func memory(ctx context.Context, b *bench, out *bytes.Buffer) error {
 |---|---|---|---|---|---|---|---|
 `)
 	for _, name := range []string{"digits", "vowel"} {
-		if !b.wants(name) {
+		if !b.isRequested(name) {
 			continue
 		}
 		d, err := readData(b.data, name)

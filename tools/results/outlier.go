@@ -56,7 +56,7 @@ func outlier(ctx context.Context, b *bench, out *bytes.Buffer) error {
 		name string
 		rows *model.Data
 	}{{"helix", helix(n)}, {"two peaks", peaks(n)}} {
-		if !b.wants(s.name) {
+		if !b.isRequested(s.name) {
 			continue
 		}
 		place := placed(s.rows)

@@ -198,7 +198,8 @@ func TestRowsPrintWhatThePageShows(t *testing.T) {
 	for _, k := range keys {
 		i := slices.IndexFunc(sections, func(s section) bool { return s.name == k.section })
 		want := rowsOf(textOf(t, sections[i].title), k.cell)
-		b := &bench{data: os.Getenv("EMBEDD_DATA"), repeats: usualRepeats, row: k.cell, alone: sections[i].alone()}
+		b := &bench{data: os.Getenv("EMBEDD_DATA"), repeats: usualRepeats, row: k.cell,
+			separateRows: sections[i].separateRows()}
 		if missing := b.missing(sections[i].data); missing != "" {
 			t.Logf("%s, %s: %s is missing", k.section, k.cell, missing)
 			continue

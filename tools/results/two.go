@@ -28,7 +28,7 @@ type contest struct {
 func two(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	var all []*contest
 	for _, name := range choiceSets {
-		if !b.wants(name) {
+		if !b.isRequested(name) {
 			continue
 		}
 		d, err := readData(b.data, name)
@@ -121,7 +121,7 @@ func writeTwo(out *bytes.Buffer, all []*contest) {
 		fmt.Fprintf(out, "| %s | %d |", c.set, c.splits)
 		for i, auto := range c.auto {
 			best := c.best(i)
-			more, deviation := paired(auto, c.alone[best])
+			more, deviation := meanDifference(auto, c.alone[best])
 			deviates := "-"
 			if c.splits > 1 {
 				deviates = fmt.Sprintf("%.1f", deviation)

@@ -37,7 +37,7 @@ func uci(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	var panels []*plot.Plot
 	claims := "\n| data | method | pca | lpp | mfa | dla |\n|---|---|---|---|---|---|\n"
 	for _, set := range uciSets {
-		if !b.wants(set.name) {
+		if !b.isRequested(set.name) {
 			continue
 		}
 		d, err := readData(b.data, set.name)

@@ -100,7 +100,7 @@ func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
 		b.say("repeat %d of %d", r+1, b.repeats)
 		train, test := drawImages(d, 100, uint64(r+1))
 		for i, c := range contenders {
-			if !b.wants(c.name) {
+			if !b.isRequested(c.name) {
 				continue
 			}
 			got, err := c.try(ctx, train, test)
@@ -237,7 +237,7 @@ func writeUSPS(b *bench, out *bytes.Buffer, trials [][2][]trial) {
 |---|---|---|---|---|---|---|---|
 `, fixedDim, fixedDim)
 	for i, c := range contenders {
-		if !b.wants(c.name) {
+		if !b.isRequested(c.name) {
 			continue
 		}
 		fmt.Fprintf(out, "| %s | %s |", c.name, c.gridText())
@@ -252,7 +252,7 @@ func writeUSPS(b *bench, out *bytes.Buffer, trials [][2][]trial) {
 		}
 		fmt.Fprintln(out)
 	}
-	if b.some() {
+	if b.computesOneRow() {
 		return
 	}
 	fmt.Fprint(out, `

@@ -60,7 +60,7 @@ func (v versus) run(ctx context.Context, b *bench, out io.Writer) error {
 		fmt.Fprintf(out, "| %s | %d |", set, v.splits)
 		for i, judge := range v.judges() {
 			first, _ := stat.MeanStdDev(found[0].accuracy[judge], nil)
-			more, deviation := difference(found[1].accuracy[judge], found[0].accuracy[judge])
+			more, deviation := differences(found[1].accuracy[judge], found[0].accuracy[judge])
 			fmt.Fprintf(out, " %.1f | %+.2f | %.2f | %.2f |", first, more, deviation,
 				deviation/math.Sqrt(float64(v.splits)))
 			mean[2*i] += first / float64(len(v.sets))
@@ -80,8 +80,8 @@ func (v versus) run(ctx context.Context, b *bench, out io.Writer) error {
 // judges are the classifiers of the table.
 func (v versus) judges() []string { return []string{"1-NN", "5-NN", "linear"} }
 
-// difference returns the mean of the differences between values of the same splits, and their standard deviation.
-func difference(x, y []float64) (more, deviation float64) {
+// differences returns the mean of the differences between values of the same splits, and their standard deviation.
+func differences(x, y []float64) (more, deviation float64) {
 	each := make([]float64, len(x))
 	floats.SubTo(each, x, y)
 	if len(each) == 1 {

@@ -101,7 +101,7 @@ func TestVersus(t *testing.T) {
 		}
 	}
 	first, _ := stat.MeanStdDev(accuracy[2], nil)
-	more, deviation := difference(accuracy[1], accuracy[2])
+	more, deviation := differences(accuracy[1], accuracy[2])
 	if more == 0 || deviation == 0 {
 		t.Fatalf("one output and two are equal: %v", accuracy)
 	}
