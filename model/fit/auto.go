@@ -138,14 +138,11 @@ func (c Config) WithChoice(choice *model.Choice) Config {
 			maps.Copy(c.Params, choice.Scores[0].Params)
 		}
 		c.Method, c.Nonlinear = choice.Method, false
-		if c.Scale == model.ScaleAuto || c.Scale == "" {
+		if c.Scale == model.ScaleAuto || c.Scale == "" || choice.Scale == model.ScaleRank {
 			c.Scale = choice.Scale
 		}
 		if choice.Landmarks > 0 {
 			c.Landmarks, c.Width = choice.Landmarks, choice.Width
-		}
-		if choice.Scale == model.ScaleRank {
-			c.Scale = choice.Scale
 		}
 	}
 	if c.Dim == AutoDim || c.Dim == 0 {

@@ -176,11 +176,10 @@ var starting = []readiness{{State: string(stream.StateStarting), Reason: "the pi
 
 // readiness may be called before the engine exists.
 func (d *daemon) readiness() []readiness {
-	engine := d.engine.Load()
-	if engine == nil {
-		return starting
+	var status []stream.Status
+	if engine := d.engine.Load(); engine != nil {
+		status = engine.Status()
 	}
-	status := engine.Status()
 	if len(status) == 0 {
 		return starting
 	}

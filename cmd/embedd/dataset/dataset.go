@@ -368,17 +368,17 @@ func ColumnNames(schema *arrow.Schema) (names []string) {
 // a file it is a typo.
 func (s Spec) Check(schema *arrow.Schema) error {
 	names := ColumnNames(schema)
-	named := []struct{ flag, column string }{{"label", s.Label}, {"key", s.Key}}
+	type use struct{ flag, column string }
+	named := []use{{"label", s.Label}, {"key", s.Key}}
 	for _, column := range s.Categories {
-		named = append(named, struct{ flag, column string }{"categories", column})
+		named = append(named, use{"categories", column})
 	}
 	for _, column := range s.Dates {
-		named = append(named, struct{ flag, column string }{"dates", column})
+		named = append(named, use{"dates", column})
 	}
 	for i, c := range named {
-		if j := slices.IndexFunc(named[:i], func(other struct{ flag, column string }) bool {
-			return c.column != "" && other.column == c.column
-		}); j >= 0 && i > 1 {
+		isSame := func(other use) bool { return c.column != "" && other.column == c.column }
+		if j := slices.IndexFunc(named[:i], isSame); j >= 0 && i > 1 {
 			return cli.Usagef("column %q is in --%s and in --%s: leave it out of one", c.column, named[j].flag, c.flag)
 		}
 		if c.column != "" && !slices.Contains(names, c.column) {

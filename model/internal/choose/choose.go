@@ -148,12 +148,8 @@ func (s *selection) result(ctx context.Context, ranked []model.Score, start time
 	}
 	r.common = model.Choice{Chosen: s.c.Open(), Rule: "cv", Rounds: s.v.rounds(), LeftOut: s.v.leftOut,
 		Seconds: time.Since(start).Seconds()}
-	rival := -1
-	if s.blend != nil {
-		rival = s.bestRival(ctx, ranked)
-	}
-	if rival >= 0 {
-		moveToFront(ranked, rival)
+	if i := s.bestRival(ctx, ranked); i >= 0 {
+		moveToFront(ranked, i)
 		r.Note = "no blend: one candidate has more correct held-out rows, counted by nearest neighbours and by a linear " +
 			"classifier together"
 	} else if s.blend != nil {

@@ -16,7 +16,7 @@ const fewOutputs = 3
 // is better than the blend on the same rows, by nearest neighbours and a linear classifier together, and not worse by
 // nearest neighbours. Rivals are the kernel methods, which no blend can have, and with few outputs all others.
 func (s *selection) bestRival(ctx context.Context, ranked []model.Score) int {
-	if s.c.Blend > 0 {
+	if s.blend == nil || s.c.Blend > 0 {
 		return -1
 	}
 	n, d := s.v.rows.N, s.chosenBlendDim()

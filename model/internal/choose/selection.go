@@ -208,8 +208,11 @@ func (s *selection) scores() (ranked []model.Score) {
 	return ranked
 }
 
-// candidateOf is the one that has the score.
+// candidateOf returns the candidate, or the blend, that has a score.
 func (s *selection) candidateOf(score model.Score) *candidate {
+	if s.blend != nil && s.blend.has(score) {
+		return s.blend
+	}
 	return s.candidates[slices.IndexFunc(s.candidates, func(e *candidate) bool { return e.has(score) })]
 }
 

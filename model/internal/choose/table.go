@@ -16,9 +16,9 @@ func (s *selection) table(ranked []model.Score, chosen model.Score, dim int) []m
 	if len(all) == 0 {
 		return nil
 	}
-	first := s.countsOf(all[0])
+	first := s.candidateOf(all[0]).nearestCounts[all[0].Dim] // nil if only the number of correct rows is known
 	for i := range all {
-		rows := s.countsOf(all[i])
+		rows := s.candidateOf(all[i]).nearestCounts[all[i].Dim]
 		all[i] = perRow(all[i], s.v.rounds())
 		if first == nil || rows == nil {
 			all[i].Behind, all[i].BehindError = unpaired(all[0], all[i])
@@ -29,14 +29,6 @@ func (s *selection) table(ranked []model.Score, chosen model.Score, dim int) []m
 		all[i].Behind, all[i].BehindError = more/counts, deviation/counts
 	}
 	return all
-}
-
-// countsOf are the nearestCounts of a score; nil if only the number of correct rows is known.
-func (s *selection) countsOf(score model.Score) []int {
-	if s.blend != nil && s.blend.has(score) {
-		return s.blend.nearestCounts[score.Dim]
-	}
-	return s.candidateOf(score).nearestCounts[score.Dim]
 }
 
 // perRow counts each row once, as its mean over the rounds.
