@@ -145,7 +145,7 @@ func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []by
 		ascending(rows[0], m.rows)
 		return rejectedText(m.table, rows[0]), nil
 	}
-	d := e.form(m.plan, -1)
+	form := e.form(m.plan, -1)
 	parts := make([]*rewrite.Part, len(m.batches))
 	for k, b := range m.batches {
 		ascending(rows[k], b.data.Rows)
@@ -153,11 +153,11 @@ func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []by
 		for _, row := range rows[k] {
 			sel = ipc.JoinSpans(sel, row, row+1)
 		}
-		parts[k] = d.Part(&b.data, sel, nil, 0)
+		parts[k] = form.Part(&b.data, sel, nil, 0)
 	}
-	g := d.Cut(parts, m.dicts)
+	g := form.Cut(parts, m.dicts)
 	g.Finish()
-	return d.Write(&e.buffers, g, meta, e.codec), nil
+	return form.Write(&e.buffers, g, meta, e.codec), nil
 }
 
 // Arrow returns a message, with all of its columns, as an Arrow IPC stream: a message of text in the types that its
@@ -178,13 +178,13 @@ func Arrow(m *Message) (msg []byte, err error) {
 }
 
 // whole writes all rows of a message without outputs.
-func (e *Encoder) whole(d *rewrite.Form, m *Message) []byte {
+func (e *Encoder) whole(form *rewrite.Form, m *Message) []byte {
 	parts := make([]*rewrite.Part, len(m.batches))
 	for k, b := range m.batches {
-		parts[k] = d.Part(&b.data, ipc.Without(nil, 0, b.data.Rows, nil), nil, 0)
+		parts[k] = form.Part(&b.data, ipc.Without(nil, 0, b.data.Rows, nil), nil, 0)
 	}
-	whole := d.Whole(parts, m.dicts)
-	return d.Write(&e.buffers, &whole, nil, nil)
+	whole := form.Whole(parts, m.dicts)
+	return form.Write(&e.buffers, &whole, nil, nil)
 }
 
 func ascending(rows []int, n int) {
@@ -228,18 +228,18 @@ func (r *Reduced) drop(k int) []int {
 // prepare sets the undivided output, and returns its form.
 func (e *Encoder) prepare(r Reduced, o *outputMemory) *rewrite.Form {
 	r.check()
-	d := e.form(r.Message.plan, r.Dim)
+	form := e.form(r.Message.plan, r.Dim)
 	parts := o.parts[:0]
 	for k, b := range r.Message.batches {
 		p := &o.part
 		if k > 0 {
 			p = &rewrite.Part{}
 		}
-		d.Fill(p, &b.data, ipc.Without(o.rows[:0], 0, b.data.Rows, r.drop(k)), r.Y[k], r.Dim)
+		form.Fill(p, &b.data, ipc.Without(o.rows[:0], 0, b.data.Rows, r.drop(k)), r.Y[k], r.Dim)
 		parts = append(parts, p)
 	}
-	o.Bundle = d.Whole(parts, r.Message.dicts)
-	return d
+	o.Bundle = form.Whole(parts, r.Message.dicts)
+	return form
 }
 
 // form returns the output form of a plan; with dim -1, of the plan's own schema.

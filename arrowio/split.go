@@ -23,12 +23,12 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	}
 	whole := e.outputMemory()
 	defer e.reuse(whole)
-	d := e.prepare(r, whole)
-	s := splitter{e: e, r: r, form: d, maxBytes: d.BodyLimit(limit)}
+	form := e.prepare(r, whole)
+	s := splitter{e: e, r: r, form: form, maxBytes: form.BodyLimit(limit)}
 	if whole.Size <= s.maxBytes {
 		return [][]byte{s.write(&whole.Bundle, limit, 0, 1, meta)}, nil
 	}
-	s.maxTotal = max(2*(d.SchemaSize()+whole.Size)+maxRepeated, r.Message.decoder.limits.Body)
+	s.maxTotal = max(2*(form.SchemaSize()+whole.Size)+maxRepeated, r.Message.decoder.limits.Body)
 	s.split(whole.Parts)
 	parts := make([][]byte, len(s.out))
 	for k, g := range s.out {
