@@ -55,17 +55,17 @@ func runCommand(e *cli.Env) *cobra.Command {
 		apply := func(c *config.Config) {
 			current.Store(c)
 			_ = level.UnmarshalText([]byte(c.LogLevel)) // the file is checked
-			heap.End()
+			heap.Reset()
 			log.Debug("memory limit of the process", "limits.memory", memory.Limit(c))
-			heap.Keep()
+			heap.CollectOften()
 		}
 		apply(c)
-		defer heap.End()
+		defer heap.Reset()
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
 		return daemon.Run(ctx, daemon.Options{Config: c, Log: log, Build: buildInfo(), Load: load, Apply: apply,
-			Hangups: e.Hangups, Held: func(bytes int64) {
+			Hangups: e.Hangups, OnMemory: func(bytes int64) {
 				heap.Control()
 				memory.Follow(current.Load(), bytes)
 			}})

@@ -41,8 +41,8 @@ type Options struct {
 	Load    func() (*config.Config, error)
 	Apply   func(*config.Config)
 	Hangups <-chan os.Signal
-	// Held is called about every second with the bytes that windows and late labels hold.
-	Held func(int64)
+	// OnMemory is called about every second with the bytes that windows and late labels hold.
+	OnMemory func(int64)
 }
 
 // daemon is what Run holds open.
@@ -195,8 +195,8 @@ func (d *daemon) readiness() []readiness {
 	return out
 }
 
-// reportHeld reports what windows and late labels hold, until ctx is done.
-func (d *daemon) reportHeld(ctx context.Context) {
+// reportMemory reports what windows and late labels hold, until ctx is done.
+func (d *daemon) reportMemory(ctx context.Context) {
 	for task.AwaitTick(ctx, time.Second) {
 		held := int64(0)
 		status := d.engine.Load().Status()
@@ -205,7 +205,7 @@ func (d *daemon) reportHeld(ctx context.Context) {
 			held += s.Stage.Bytes + s.Labels.Bytes
 		}
 		if len(status) > 0 {
-			d.options.Held(held)
+			d.options.OnMemory(held)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	defer stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { d.reloadOnHangup(running) })
-	go d.reportHeld(running)
+	go d.reportMemory(running)
 	err := d.engine.Load().Run(ctx)
 	stop()
 	wg.Wait()

@@ -26,7 +26,7 @@ func TestHeap(t *testing.T) {
 		}
 	}
 	var h Heap
-	h.Keep()
+	h.CollectOften()
 	if got := debug.SetGCPercent(openingPercent); got != openingPercent {
 		t.Errorf("%d percent at first, want %d", got, openingPercent)
 	}
@@ -42,16 +42,16 @@ func TestHeap(t *testing.T) {
 	}, func(goal uint64) bool { return goal < minHeap/2 })
 	runtime.KeepAlive(held)
 	runtime.KeepAlive(garbage)
-	h.End()
+	h.Reset()
 	runtime.GC() // a second call changes nothing
 	if got := debug.SetGCPercent(gcPercent); got != gcPercent {
 		t.Errorf("%d percent after the end, want %d", got, gcPercent)
 	}
 	t.Setenv("GOGC", "50")
-	h.Keep()
+	h.CollectOften()
 	h.Control()
 	runtime.GC()
-	if h.End(); debug.SetGCPercent(gcPercent) != gcPercent {
+	if h.Reset(); debug.SetGCPercent(gcPercent) != gcPercent {
 		t.Error("the environment says the GC percent, and it is collected otherwise")
 	}
 }

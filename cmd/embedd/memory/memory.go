@@ -56,7 +56,7 @@ func Follow(c *config.Config, held int64) int64 {
 	if os.Getenv("GOMEMLIMIT") != "" || c.Memory > 0 {
 		return now
 	}
-	container := followedMemory()
+	container := cachedContainerMemory()
 	want := demandOf(c, held, container)
 	live, _ := heapInUse()
 	if least := int64(live) / 4 * 5; least > want {
@@ -166,12 +166,12 @@ func containerMemory() int64 {
 	return math.MaxInt64
 }
 
-// followedMemory is containerMemory, read at most every ten seconds: read each second, it would be much of the work of
-// an idle process.
-var followedMemory = seldom(10*time.Second, containerMemory)
+// cachedContainerMemory is containerMemory, read at most every ten seconds: read each second, it would be much of the
+// work of an idle process.
+var cachedContainerMemory = cached(10*time.Second, containerMemory)
 
-// seldom returns a function that returns what read returned at most maxAge ago.
-func seldom(maxAge time.Duration, read func() int64) func() int64 {
+// cached returns a function that returns what read returned at most maxAge ago.
+func cached(maxAge time.Duration, read func() int64) func() int64 {
 	var mu sync.Mutex
 	var value int64
 	var at time.Time
@@ -199,7 +199,7 @@ const minPercent = 12
 type Heap struct {
 	mu           sync.Mutex
 	isControlled bool
-	isHooked     bool // the next collection calls adjust
+	hasCleanup   bool // the next collection calls adjust
 	goal         uint64
 	percent      int       // current GC percent; 0: not kept
 	at           time.Time // of the last adjustment
@@ -217,8 +217,8 @@ const (
 	openingLive = minHeap / 4
 )
 
-// Keep makes the garbage collector run often until Control is called. It does nothing if GOGC is set.
-func (h *Heap) Keep() {
+// CollectOften makes the garbage collector run often until Control is called. It does nothing if GOGC is set.
+func (h *Heap) CollectOften() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
@@ -258,8 +258,8 @@ func (h *Heap) adjust() {
 		h.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	if !h.isHooked {
-		h.isHooked = true
+	if !h.hasCleanup {
+		h.hasCleanup = true
 		runtime.AddCleanup(new(*Heap), (*Heap).collected, h)
 	}
 }
@@ -268,13 +268,13 @@ func (h *Heap) adjust() {
 func (h *Heap) collected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.isHooked = false; h.isControlled {
+	if h.hasCleanup = false; h.isControlled {
 		h.adjust()
 	}
 }
 
-// End returns the heap to its usual GC percent.
-func (h *Heap) End() {
+// Reset returns the heap to its usual GC percent.
+func (h *Heap) Reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.percent != 0 {

@@ -118,7 +118,7 @@ func TestFreeMemory(t *testing.T) {
 func TestSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := int64(0)
-		get := seldom(10*time.Second, func() int64 { reads++; return reads })
+		get := cached(10*time.Second, func() int64 { reads++; return reads })
 		for second := range int64(25) {
 			if got := get(); got != second/10+1 {
 				t.Errorf("after %d s it is value %d", second, got)
