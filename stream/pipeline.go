@@ -207,7 +207,6 @@ func (p *pipeline) serve(ctx, connClosed context.Context) error {
 	defer context.AfterFunc(ctx, func() { p.isDraining.Store(true) })()
 	defer context.AfterFunc(p.reopening, cancel)()
 	defer p.replica.Start(ctx, &wg)()
-	defer p.relay.LogDeadLetters()
 	if s := p.service.Load(); s != nil {
 		defer s.Stop()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +38,7 @@ type hotPath struct {
 	consumers     *consumers
 	activity      *Activity
 	utilization   utilization
-	deadLetterLog *health.LetterLog
+	deadLetterLog sync.Map      // of a *ratelog.Limiter for each code
 	drainTimeout  time.Duration // how long inputs may take to be answered after a stop
 	inspect       func()        // updates the lag and the other statistics of the streams now
 	claimed       atomic.Uint64 // answers that were sent under their second identity
@@ -66,7 +67,10 @@ func (p *hotPath) publish(u *publisher, a *answer) {
 // logDeadLetters counts and logs the dead letters of an answer that was stored.
 func (p *hotPath) logDeadLetters(a *answer) {
 	for _, l := range a.deadLetters {
-		p.deadLetterLog.Add(&l.Letter)
+		p.Series.Add(health.DeadLetters, 1, string(l.Code))
+		limiter, _ := p.deadLetterLog.LoadOrStore(l.Code, &ratelog.Limiter{})
+		limiter.(*ratelog.Limiter).Warn(p.Log, "dead letter; further ones with this code are logged once a minute", "code",
+			string(l.Code), "source", l.Origin.Source(), "subject", l.Subject, "error", l.Error)
 	}
 }
 

@@ -142,7 +142,6 @@ func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context,
 
 // Open prepares the relay to serve with the running stage. progress describes how far the first model is.
 func (r *Relay) Open(progress func() string) {
-	r.deadLetterLog = health.NewLetterLog(r.Log, r.Series)
 	replica := r.partitions.replica
 	r.gate = answerGate{stage: r.Running, skipsUntilReady: r.Stage.Until == plugin.UntilSkip,
 		holdsWhenStale: r.WhenStale == spec.StaleHold, freshness: r.Freshness, refresh: replica.RefreshAge, halt: &r.halt,
@@ -154,9 +153,6 @@ func (r *Relay) ServeCore(ctx, connClosed context.Context) error { return r.core
 
 // IdentityKey keeps the key of the answers' identities stored.
 func (r *Relay) IdentityKey() natsx.FollowedKey { return r.identities.followedKey() }
-
-// LogDeadLetters logs a summary of the dead letters since the last one.
-func (r *Relay) LogDeadLetters() { r.deadLetterLog.Log() }
 
 // SendLabelDeadLetter publishes the dead letter of a message of labels, and waits until it is stored.
 func (r *Relay) SendLabelDeadLetter(ctx context.Context, m *scope.Message, cause error) error {
@@ -201,7 +197,6 @@ func (r *Relay) Rebind() { r.shared.requestRebind() }
 
 // Update updates the metrics that depend on time. One goroutine calls it, about every second.
 func (r *Relay) Update(now time.Time) {
-	r.deadLetterLog.Update(now, time.Minute)
 	r.utilization.sample(now)
 	r.core.countDropped()
 	if r.undeliverable.forget(now) {

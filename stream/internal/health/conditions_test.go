@@ -1,32 +1,10 @@
 package health
 
 import (
-	"log/slog"
 	"testing"
 
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/stream/spec"
 )
-
-// TestLetterLogSummary checks that the first dead letter of each code is logged, and that the others are summarised
-// once.
-func TestLetterLogSummary(t *testing.T) {
-	registry, err := NewRegistry(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := NewLetterLog(slog.New(slog.DiscardHandler), registry.Series("p", false, false))
-	for seq := range uint64(20) {
-		l.Add(&wire.Letter{Code: wire.NotArrow, Origin: wire.Origin{Stream: "in", Seq: seq + 1}})
-	}
-	l.Add(&wire.Letter{Code: wire.LargeHeaders, Origin: wire.Origin{Stream: "in", Seq: 21}})
-	if counts, last := l.summary(); counts != "not_arrow 19" || last != "in:20" {
-		t.Errorf("the summary is %q, last %q; want not_arrow 19, in:20", counts, last)
-	}
-	if counts, _ := l.summary(); counts != "" {
-		t.Errorf("the second summary is %q; want none", counts)
-	}
-}
 
 // TestConditionsOrder checks that the first component's reason is reported, and that clearing restores the next.
 func TestConditionsOrder(t *testing.T) {
