@@ -219,7 +219,7 @@ func (e *Engine) close(timeout time.Duration) {
 		case <-closed[i]:
 		case <-ctx.Done():
 		}
-		p.Series.Unwatch()
+		p.Series.Watch(nil)
 		select {
 		case <-closed[i]:
 		default:

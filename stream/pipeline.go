@@ -54,7 +54,7 @@ func (s *engineRun) newPipeline(c Pipeline) *pipeline {
 		Series:       s.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, needs.HasSummaries(&c)),
 		PollInterval: time.Duration(len(s.options.Pipelines)) * pollPerPipeline}
 	shared.Conditions.Reopen()
-	shared.DeadShare = health.NewDeadShare(c.Name, shared.Conditions, shared.Log)
+	shared.DeadShare = &health.DeadShare{Pipeline: c.Name, Conditions: shared.Conditions, Log: shared.Log}
 	maxAge := c.MaxAge
 	if c.Stage.Fixed != nil {
 		maxAge = 0

@@ -11,8 +11,7 @@ type Halt struct {
 	Bad, Of int
 
 	mu     sync.Mutex
-	newest recent[bool] // which of the newest messages were bad
-	bad    int
+	newest recent
 	reason string // why the pipeline is halted; "" while it is not
 }
 
@@ -23,16 +22,11 @@ func (h *Halt) Record(isBad bool, reason string) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.newest.push(isBad, h.Of) {
-		h.bad--
-	}
-	if isBad {
-		h.bad++
-	}
-	if h.reason != "" || !isBad || h.bad < h.Bad {
+	h.newest.push(isBad, h.Of)
+	if h.reason != "" || !isBad || h.newest.bad < h.Bad {
 		return false
 	}
-	h.reason = fmt.Sprintf("%d of the newest %d messages were bad, the last: %s", h.bad, len(h.newest.values), reason)
+	h.reason = fmt.Sprintf("%d of the newest %d messages were bad, the last: %s", h.newest.bad, len(h.newest.isBad), reason)
 	return true
 }
 
@@ -43,7 +37,7 @@ func (h *Halt) Resume() bool {
 	if h.reason == "" {
 		return false
 	}
-	h.reason, h.newest, h.bad = "", recent[bool]{}, 0
+	h.reason, h.newest = "", recent{}
 	return true
 }
 

@@ -205,7 +205,6 @@ type Series struct {
 	confirm         *value
 	endToEnd        *value
 	unseen          *value
-	redeliveries    *value
 }
 
 // seriesKey identifies a series of a pipeline: a metric and its label values, joined by a byte that UTF-8 never
@@ -278,7 +277,7 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 		s.messages, s.rows = s.each(Messages), s.each(Rows)
 		s.read, s.readBytes = s.each(ReadMessages), s.each(ReadBytes)
 		s.transform, s.confirm, s.endToEnd = s.of(TransformSeconds), s.of(ConfirmSeconds), s.of(EndToEndSeconds)
-		s.unseen, s.redeliveries = s.of(UnseenCategories), s.of(Redeliveries)
+		s.unseen = s.of(UnseenCategories)
 		g.pipelines[pipeline] = s
 	}
 	for _, m := range metrics {
@@ -322,15 +321,12 @@ func (s *Series) each(m *Metric) map[string]*value {
 	return all
 }
 
-// Watch has the status metrics of the pipeline read from status, until Unwatch.
+// Watch has the status metrics of the pipeline read from status; nil: they have no series.
 func (s *Series) Watch(status func() spec.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = status
 }
-
-// Unwatch ends the pipeline's status metrics.
-func (s *Series) Unwatch() { s.Watch(nil) }
 
 // Add adds n to a counter; values are those of its labels other than the pipeline.
 func (s *Series) Add(m *Metric, n float64, values ...string) { s.of(m, values...).Add(n) }
@@ -371,9 +367,6 @@ func (s *Series) Stored(input, sent time.Time) {
 	s.endToEnd.Observe(max(now.Sub(input).Seconds(), 0)) // clocks differ
 	s.confirm.Observe(now.Sub(sent).Seconds())
 }
-
-// Redelivered counts an input that arrived again.
-func (s *Series) Redelivered() { s.redeliveries.Add(1) }
 
 // Read counts a message read from the input stream, by one of the two paths.
 func (s *Series) Read(path string, bytes int) {

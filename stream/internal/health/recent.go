@@ -1,19 +1,20 @@
 package health
 
-// recent are the newest of something, up to a limit.
-type recent[T any] struct {
-	values []T // ring
-	at     int // of the newest
+// recent are the newest messages, up to a limit, and how many of them were bad.
+type recent struct {
+	isBad   []bool // ring
+	at, bad int    // of the newest; number of true values
 }
 
-// push adds a value, and returns the one that it replaces: the zero value while there are fewer than the limit.
-func (r *recent[T]) push(v T, limit int) (old T) {
-	if len(r.values) < limit {
-		r.values = append(r.values, v)
-		r.at = len(r.values) - 1
-		return old
+// push adds a message in place of the oldest one.
+func (r *recent) push(isBad bool, limit int) {
+	if len(r.isBad) < limit {
+		r.isBad = append(r.isBad, false)
 	}
-	r.at = (r.at + 1) % limit
-	old, r.values[r.at] = r.values[r.at], v
-	return old
+	if r.at = (r.at + 1) % len(r.isBad); r.isBad[r.at] {
+		r.bad--
+	}
+	if r.isBad[r.at] = isBad; isBad {
+		r.bad++
+	}
 }

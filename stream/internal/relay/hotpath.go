@@ -92,7 +92,7 @@ func (p *hotPath) fetch(ctx context.Context, s *source, c jetstream.Consumer, cr
 			return
 		}
 		if m.Delivered > 1 {
-			p.Series.Redelivered()
+			p.Series.Add(health.Redeliveries, 1)
 		}
 		in := &input{Message: m, msg: msg, source: s, size: m.Size(), receivedAt: time.Now()}
 		p.activity.received(in.receivedAt, in.Pending)

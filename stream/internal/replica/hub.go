@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/embedd/embedd/internal/task"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -15,10 +17,10 @@ import (
 // mirror is the copy of the hub's models on a leaf node. A nil mirror is a replica whose models do not come from a hub.
 type mirror struct {
 	*scope.Scope
-	edge    *registry.Edge
-	opened  time.Time
-	adopted chan struct{} // signalled when another model was adopted
-	isAway  bool          // whether the silence of the hub was logged; used by one goroutine
+	edge   *registry.Edge
+	opened time.Time
+	sweeps *task.Task // sweep, when another model was adopted
+	isAway bool       // whether the silence of the hub was logged; used by one goroutine
 }
 
 // text says that the hub is the trainer, and since when it is unreachable.
@@ -29,8 +31,7 @@ func (m *mirror) text() string {
 		return fmt.Sprintf("the hub (domain %s) is the trainer, and has not answered yet", m.edge.Domain())
 	case time.Since(at) > hubSilence:
 		return fmt.Sprintf("the hub (domain %s) is the trainer, and has been unreachable since %s: its last model "+
-			"stays live", m.edge.Domain(),
-			at.UTC().Format(time.RFC3339))
+			"stays live", m.edge.Domain(), health.Timestamp(at))
 	}
 	return fmt.Sprintf("the hub (domain %s) is the trainer", m.edge.Domain())
 }
@@ -38,20 +39,12 @@ func (m *mirror) text() string {
 // sweepTimeout is how long the mirror may take to remove what the hub has removed.
 const sweepTimeout = 5 * time.Second
 
-// sweep removes from the mirror what the hub has removed, each time that another model was adopted, until ctx is
-// done.
+// sweep removes from the mirror what the hub has removed.
 func (m *mirror) sweep(ctx context.Context) {
-	for {
-		select {
-		case <-m.adopted:
-		case <-ctx.Done():
-			return
-		}
-		within, cancel := context.WithTimeout(ctx, sweepTimeout)
-		if err := m.edge.Sweep(within, m.Name); err != nil {
-			m.Log.Debug("models that the hub has removed stay in the mirror until the next one is adopted", "error", err)
-		}
-		cancel()
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	if err := m.edge.Sweep(ctx, m.Name); err != nil {
+		m.Log.Debug("models that the hub has removed stay in the mirror until the next one is adopted", "error", err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
-	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -126,7 +125,7 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 	r.Log.Info(event, "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
 	if r.mirror != nil {
-		scope.Signal(r.mirror.adopted)
+		r.mirror.sweeps.Now()
 	}
 	if l.WasReset {
 		r.configuration.applyReset()

@@ -78,7 +78,7 @@ func (r *Replica) Open(ctx context.Context, stores *Stores) (*plugin.Live, error
 		}
 	}
 	if edge, ok := store.(*registry.Edge); ok {
-		r.mirror = &mirror{Scope: r.Scope, edge: edge, opened: time.Now(), adopted: make(chan struct{}, 1)}
+		r.mirror = &mirror{Scope: r.Scope, edge: edge, opened: time.Now()}
 	}
 	r.Models = registry.New(store, r.Name, r.storeOptions())
 	choice, err := r.Models.Live(ctx)
@@ -162,14 +162,15 @@ func (r *Replica) FollowedKeys() (keys []natsx.FollowedKey) {
 // announced versions until ctx is done, in goroutines of wg.
 func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) (stop func()) {
 	var stops []func()
+	if r.mirror != nil {
+		r.mirror.sweeps = task.Every(ctx, 0, r.mirror.sweep)
+		stops = append(stops, r.mirror.sweeps.Stop)
+	}
 	if r.Models != nil {
 		stops = append(stops, r.Models.Follow(ctx, r.Adopt))
 		if r.Leases != nil {
 			announcer{r.Scope}.prefetch(ctx, wg, r.Models.Prefetch)
 		}
-	}
-	if r.mirror != nil {
-		wg.Go(func() { r.mirror.sweep(ctx) })
 	}
 	if r.trainer.Lease != nil {
 		if r.standby.lease != nil && !r.allRead() {
