@@ -66,17 +66,13 @@ func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 // natsx.WithReplicas), also when they are deleted later.
 func CreateReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
 	s, err := openJetStream(ctx, js, func(ctx context.Context) error {
-		err := natsx.WithReplicas(js, replicas, func(n int) error {
+		return natsx.WithReplicas(js, replicas, func(n int) error {
 			_, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: Bucket, Replicas: n,
 				Description: "embedd models", Storage: jetstream.FileStorage})
-			return err
-		})
-		if err != nil && !natsx.IsAlreadyInUse(err) {
-			return err
-		}
-		return natsx.WithReplicas(js, replicas, func(n int) error {
-			_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Replicas: n,
-				Description: "live embedd models", Storage: jetstream.FileStorage, History: maxHistory})
+			if err == nil || natsx.IsAlreadyInUse(err) {
+				_, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Replicas: n,
+					Description: "live embedd models", Storage: jetstream.FileStorage, History: maxHistory})
+			}
 			return err
 		})
 	})
