@@ -13,25 +13,20 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// traceFit makes the span of a candidate that was judged. That of a candidate that went live links to the span of its
-// promotion, which names the version that the spans of inputs have from then on.
+// traceFit makes the span of a candidate that was judged.
 func traceFit(s *scope.Scope, o plugin.Outcome) {
 	if s.Tracer == nil {
 		return
 	}
 	end := time.Now()
-	var links []trace.Link
-	if o.Promoted {
-		_, promotion := s.Tracer.Start(context.Background(), "promote "+s.Name, trace.WithTimestamp(end),
-			trace.WithAttributes(attribute.String("embedd.pipeline", s.Name),
-				attribute.String("embedd.model.version", o.Live.Version), attribute.Int("embedd.model.epoch", o.Live.Epoch),
-				attribute.String("embedd.door", o.Door), attribute.String("embedd.reason", o.Reason)))
-		promotion.End()
-		links = append(links, trace.Link{SpanContext: promotion.SpanContext()})
-	}
 	_, fit := s.Tracer.Start(context.Background(), "fit "+s.Name, trace.WithTimestamp(end.Add(-o.Duration)),
-		trace.WithLinks(links...), trace.WithAttributes(attribute.String("embedd.pipeline", s.Name),
-			attribute.Int("embedd.rows", o.Rows), attribute.Bool("embedd.promoted", o.Promoted)))
+		trace.WithAttributes(attribute.String("embedd.pipeline", s.Name), attribute.Int("embedd.rows", o.Rows),
+			attribute.Bool("embedd.promoted", o.Promoted)))
+	if o.Promoted {
+		fit.SetAttributes(attribute.String("embedd.model.version", o.Live.Version),
+			attribute.Int("embedd.model.epoch", o.Live.Epoch), attribute.String("embedd.door", o.Door),
+			attribute.String("embedd.reason", o.Reason))
+	}
 	if !math.IsNaN(o.Candidate) {
 		fit.SetAttributes(attribute.Float64("embedd.accuracy", o.Candidate))
 	}
