@@ -9,53 +9,57 @@ import (
 // Component is a part of a pipeline that has a condition of its own.
 type Component uint8
 
-// The components, in the order in which their reasons are reported: a component that explains others comes first.
-const (
-	Server           Component = iota // the server hangs, or is partitioned from its cluster
-	ModelStore                        // the store has not confirmed for too long which model is live
-	Connection                        // the client is not connected
-	Permission                        // on core NATS: the user may not publish outputs
-	Publish                           // outputs are not stored
-	Lookup                            // earlier answers cannot be looked up in the output
-	Pull                              // messages cannot be pulled
-	Streams                           // what the last look at the streams found
-	DeadLetter                        // dead letters are not stored
-	DeadLetterStream                  // the last look at the streams found that dead letters would not be stored
-	DeadLetterShare                   // nearly all of the newest messages became dead letters
-	NoLabels                          // none of the newest rows has a label
-	ForeignEntry                      // a key was overwritten by a message that no replica wrote
-	StolenDeliveries                  // a client that is no replica pulls from the consumer
-	Reload                            // the last reload of the configuration failed: the one before is in force
-	components
+// The components, in the order in which their reasons are reported: a component that explains others comes first. Each
+// has the name of its condition in metrics and status, and what that blocks.
+var (
+	// The server hangs, or is partitioned from its cluster.
+	Server = component("server", spec.BlocksAnswers)
+	// The store has not confirmed for too long which model is live.
+	ModelStore = component("model_store", spec.BlocksAnswers)
+	// The client is not connected.
+	Connection = component("connection", spec.BlocksAnswers)
+	// On core NATS, the user may not publish outputs.
+	Permission = component("permission", spec.BlocksAnswers)
+	// Outputs are not stored.
+	Publish = component("publish", spec.BlocksAnswers)
+	// Earlier answers cannot be looked up in the output.
+	Lookup = component("lookup", spec.BlocksAnswers)
+	// Messages cannot be pulled.
+	Pull = component("pull", spec.BlocksAnswers)
+	// The last look at the streams found something.
+	Streams = component("streams", spec.BlocksAnswers)
+	// Dead letters are not stored.
+	DeadLetter = component("dead_letters", spec.BlocksDeadLetters)
+	// The last look at the streams found that dead letters would not be stored.
+	DeadLetterStream = component("dead_letter_stream", spec.BlocksDeadLetters)
+	// Nearly all of the newest messages became dead letters.
+	DeadLetterShare = component("dead_share", spec.BlocksNothing)
+	// None of the newest rows has a label.
+	NoLabels = component("no_labels", spec.BlocksNothing)
+	// A key was overwritten by a message that no replica wrote.
+	ForeignEntry = component("foreign_entry", spec.BlocksNothing)
+	// A client that is no replica pulls from the consumer.
+	StolenDeliveries = component("stolen_deliveries", spec.BlocksNothing)
+	// The last reload of the configuration failed: the one before is in force.
+	Reload = component("reload", spec.BlocksNothing)
 )
 
-// componentTable has the name of each condition in metrics and status, and what it blocks.
-var componentTable = [components]struct {
-	name   string
-	blocks spec.Blocks
-}{
-	Server:           {"server", spec.BlocksAnswers},
-	ModelStore:       {"model_store", spec.BlocksAnswers},
-	Connection:       {"connection", spec.BlocksAnswers},
-	Permission:       {"permission", spec.BlocksAnswers},
-	Publish:          {"publish", spec.BlocksAnswers},
-	Lookup:           {"lookup", spec.BlocksAnswers},
-	Pull:             {"pull", spec.BlocksAnswers},
-	Streams:          {"streams", spec.BlocksAnswers},
-	DeadLetter:       {"dead_letters", spec.BlocksDeadLetters},
-	DeadLetterStream: {"dead_letter_stream", spec.BlocksDeadLetters},
-	DeadLetterShare:  {"dead_share", spec.BlocksNothing},
-	NoLabels:         {"no_labels", spec.BlocksNothing},
-	ForeignEntry:     {"foreign_entry", spec.BlocksNothing},
-	StolenDeliveries: {"stolen_deliveries", spec.BlocksNothing},
-	Reload:           {"reload", spec.BlocksNothing},
+// maxComponents is the number of components, for arrays.
+const maxComponents = 15
+
+// componentTable has the components that were defined.
+var componentTable []spec.Condition
+
+func component(name string, blocks spec.Blocks) Component {
+	componentTable = append(componentTable, spec.Condition{Name: name, Blocks: blocks})
+	return Component(len(componentTable) - 1)
 }
 
 // Conditions are the reasons why a pipeline cannot answer, or needs attention, one for each component. A component sets
 // and clears its own; states are derived from all of them in one place. The zero value has none. Safe for concurrent
 // use.
 type Conditions struct {
-	reasons [components]atomic.Pointer[string]
+	reasons [maxComponents]atomic.Pointer[string]
 }
 
 // Set records the reason of a component. It reports whether the component was clear before.
@@ -90,8 +94,8 @@ func (c *Conditions) Clear(component Component) (had bool) {
 // Reopen clears what a pipeline reported before it is opened again: nothing else would clear what only its parts of
 // before knew. The conditions of the process stay.
 func (c *Conditions) Reopen() {
-	for component := range components {
-		if component != Server && component != Reload {
+	for i := range c.reasons {
+		if component := Component(i); component != Server && component != Reload {
 			c.Clear(component)
 		}
 	}
@@ -109,7 +113,7 @@ func (c *Conditions) Reason(component Component) string {
 // answer; "" if there is none.
 func (c *Conditions) First(blocks spec.Blocks) string {
 	for component, one := range componentTable {
-		if reason := c.Reason(Component(component)); reason != "" && one.blocks == blocks {
+		if reason := c.Reason(Component(component)); reason != "" && one.Blocks == blocks {
 			return reason
 		}
 	}
@@ -120,7 +124,7 @@ func (c *Conditions) First(blocks spec.Blocks) string {
 func (c *Conditions) All() (all []spec.Condition) {
 	for component, one := range componentTable {
 		if reason := c.Reason(Component(component)); reason != "" {
-			all = append(all, spec.Condition{Name: one.name, Blocks: one.blocks, Reason: reason})
+			all = append(all, spec.Condition{Name: one.Name, Blocks: one.Blocks, Reason: reason})
 		}
 	}
 	return all

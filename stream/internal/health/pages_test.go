@@ -34,10 +34,13 @@ func rowsOf(t *testing.T, section string) (names, second []string) {
 func TestConditionsAreDocumented(t *testing.T) {
 	names, blocks := rowsOf(t, "Conditions")
 	for _, c := range componentTable {
-		at := slices.Index(names, c.name)
-		if at < 0 || blocks[at] != strings.ReplaceAll(string(c.blocks), "_", " ") {
-			t.Errorf("docs/operations.md does not say that condition %s blocks %s", c.name, c.blocks)
+		at := slices.Index(names, c.Name)
+		if at < 0 || blocks[at] != strings.ReplaceAll(string(c.Blocks), "_", " ") {
+			t.Errorf("docs/operations.md does not say that condition %s blocks %s", c.Name, c.Blocks)
 		}
+	}
+	if len(componentTable) != maxComponents {
+		t.Errorf("maxComponents is %d, of %d", maxComponents, len(componentTable))
 	}
 	if len(names) != len(componentTable) {
 		t.Errorf("docs/operations.md lists %d conditions, of %d: %q", len(names), len(componentTable), names)

@@ -93,8 +93,8 @@ var statusGaugeTable = []statusGauge{
 		"others.", "condition", "blocks"), func(s spec.Status) any {
 		var out []sample
 		for _, one := range componentTable {
-			holds := slices.ContainsFunc(s.Conditions, func(c spec.Condition) bool { return c.Name == one.name })
-			out = append(out, sample{[]string{one.name, string(one.blocks)}, number(holds)})
+			holds := slices.ContainsFunc(s.Conditions, func(c spec.Condition) bool { return c.Name == one.Name })
+			out = append(out, sample{[]string{one.Name, string(one.Blocks)}, number(holds)})
 		}
 		return out
 	}},
