@@ -242,10 +242,20 @@ func (c *Contract) Len() int {
 }
 
 // Label returns the name of the label column, "" where there is none.
-func (c *Contract) Label() string { return c.label }
+func (c *Contract) Label() string {
+	if c == nil {
+		return ""
+	}
+	return c.label
+}
 
 // Key returns the name of the key column, "" where there is none.
-func (c *Contract) Key() string { return c.key }
+func (c *Contract) Key() string {
+	if c == nil {
+		return ""
+	}
+	return c.key
+}
 
 // Equal reports whether two contracts have the same feature elements in the same order, so that rows of one are rows of
 // the other. It ignores number classes, label and key.
@@ -264,8 +274,13 @@ func (c *Contract) Has(elements []string) bool {
 }
 
 // ID identifies the set of feature columns with 32 hexadecimal digits. It does not depend on the order of columns, on
-// number classes, or on label and key.
-func (c *Contract) ID() string { return c.id() }
+// number classes, or on label and key. It is "" without a contract.
+func (c *Contract) ID() string {
+	if c == nil {
+		return ""
+	}
+	return c.id()
+}
 
 func (c *Contract) digest() string {
 	columns := slices.Clone(c.columns)
@@ -304,7 +319,12 @@ func (c *Contract) String() string {
 }
 
 // Short lists the feature columns as "x[64], z". A long list is cut.
-func (c *Contract) Short() string { return c.list(false) }
+func (c *Contract) Short() string {
+	if c == nil {
+		return "no features"
+	}
+	return c.list(false)
+}
 
 func (c *Contract) list(classes bool) string {
 	const most = 8 // columns of a list in a message; more are cut

@@ -459,6 +459,10 @@ func TestContractErrors(t *testing.T) {
 
 // TestDescriptionOfAContract: a contract is described with its first eight columns, and has an ID of its encodings too.
 func TestDescriptionOfAContract(t *testing.T) {
+	var unknown *Contract // as of a stage that does not know its schema
+	if unknown.ID()+unknown.Label()+unknown.Key() != "" || unknown.Short() != unknown.String() {
+		t.Errorf("no contract is %q, label %q, key %q, %q", unknown.ID(), unknown.Label(), unknown.Key(), unknown.Short())
+	}
 	columns := []ContractColumn{{Name: "a", Number: "float"}, {Name: "b", Size: 3}, {Name: "c", Date: true},
 		{Name: "d", Values: []string{"e", "f"}}}
 	for _, c := range []struct {

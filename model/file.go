@@ -149,6 +149,9 @@ func digestOf(content []byte) [sha256.Size]byte { return sha256.Sum256(content) 
 
 // Write writes the model file. The same model gives the same bytes.
 func Write(w io.Writer, m *Model) error {
+	if m == nil || m.mapping == nil {
+		return errors.New("model file: there is no model to write")
+	}
 	digest := m.digest() // first: it may make a content too, which is then free
 	content, err := m.content()
 	if err != nil {

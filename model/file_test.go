@@ -54,6 +54,11 @@ func fileOf(t testing.TB, m *Model) []byte {
 
 // What is read equals what was written, and writes the same bytes again.
 func TestFileRoundTrip(t *testing.T) {
+	for _, m := range []*Model{nil, {}} {
+		if err := Write(io.Discard, m); err == nil || !strings.Contains(err.Error(), "no model") {
+			t.Errorf("a model without content: %v", err)
+		}
+	}
 	for _, m := range fileModels(t) {
 		b := fileOf(t, m)
 		got, err := Read(iotest.OneByteReader(bytes.NewReader(b)))

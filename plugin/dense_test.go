@@ -121,6 +121,9 @@ func TestDense(t *testing.T) {
 	if _, err := plugin.FromDense(x, "x", "label", labels[:3]); err == nil {
 		t.Error("20 rows take 3 labels")
 	}
+	if _, err := plugin.FromDense(x, "x", "x", labels); err == nil {
+		t.Error("one column has features and labels")
+	}
 	x.Set(3, 1, 0)
 	y := make([]float32, 40)
 	if err := m.Project(y, model.FromDense(x)); err != nil || !mat.Equal(model.ToDense(y, 2), project(x)) {

@@ -1154,6 +1154,9 @@ func TestWritersRefuse(t *testing.T) {
 			t.Errorf("%v, want %s", err, path+want)
 		}
 	}
+	if _, err := CreateWhole(""); err == nil {
+		t.Error("a file without a name is created")
+	}
 	if err := NewWriter(io.Discard, "out").WriteMessage([]byte("no message")); err == nil ||
 		err.Error() != "out: a message without a schema cannot be written" {
 		t.Errorf("%v", err)

@@ -23,6 +23,9 @@ type Whole struct {
 
 // CreateWhole creates a file at path.
 func CreateWhole(path string) (*Whole, error) {
+	if path == "" {
+		return nil, errors.New("a file without a name cannot be created")
+	}
 	w := &Whole{path: path}
 	info, err := os.Stat(path)
 	switch {

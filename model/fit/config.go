@@ -156,6 +156,8 @@ func (c Config) check() error {
 	case c.Blend < 0:
 		return fmt.Errorf("blend is %d; give the number of candidates that auto blends, 1 for the best one alone, "+
 			"or 0 for all that are not significantly worse than it", c.Blend)
+	case c.Memory < 0:
+		return fmt.Errorf("memory is %d; give the bytes that a fit may hold, or 0 for no bound", c.Memory)
 	case c.Workers < 0:
 		return fmt.Errorf("workers is %d; give at least 1, or 0 for all cores", c.Workers)
 	case c.Outputs < 0 || c.Outputs > 0 && (c.Pad || c.Dim > c.Outputs):

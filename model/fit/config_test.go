@@ -37,6 +37,7 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		{Config{Landmarks: 1, Width: math.Inf(1)}, "1 landmarks of width +Inf; give numbers from 0"},
 		{Config{Blend: 1}, ""},
 		{Config{Blend: -1}, "blend is -1; give the number of candidates that auto blends"},
+		{Config{Memory: -1}, "memory is -1; give the bytes that a fit may hold, or 0 for no bound"},
 		{Config{Workers: 1}, ""},
 		{Config{Workers: -1}, "workers is -1; give at least 1, or 0 for all cores"},
 		{Config{Outputs: 3, Dim: 3}, ""},

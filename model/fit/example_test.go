@@ -119,10 +119,11 @@ func ExampleCriterion() {
 			if err != nil {
 				return nil, nil, err
 			}
+			difference := mat.NewSymDense(2, []float64{1, -1, -1, 1}) // |y_0 - y_1|^2
 			star := func(nb *graph.Neighbors) (*mat.SymDense, error) {
 				parts, err := graph.Align(nb.Len(), func(yield func(graph.Patch) bool) {
 					for _, rows := range nb.Patches() {
-						if !yield(graph.Patch{Rows: rows, L: graph.StarPart([]float64{1})}) {
+						if !yield(graph.Patch{Rows: rows, L: difference}) {
 							return
 						}
 					}

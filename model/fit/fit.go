@@ -27,13 +27,13 @@ func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err erro
 	defer parallel.Recover(&err, c.name())
 	ctx = parallel.Limit(ctx, c.Workers)
 	c = c.withDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
 	if err := c.checkMemory(d); err != nil {
 		return nil, err
 	}
 	c.Memory = 0 // already checked, for the fits inside this one too
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
 	if d, err = load(c, d); err != nil {
 		return nil, err
 	}

@@ -50,6 +50,9 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	if s.Classes() > len(classes) && method.Supervised {
 		return nil, fmt.Errorf("%s: statistics of %d classes, names of %d", method.Name, s.Classes(), len(classes))
 	}
+	if err := frame.CheckNames(features, classes); err != nil {
+		return nil, fmt.Errorf("%s: %w", method.Name, err)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

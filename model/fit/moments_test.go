@@ -34,6 +34,8 @@ func TestMomentsAreRefused(t *testing.T) {
 			"lda: scale minmax needs the rows; give standard or none"},
 		{s, nil, classes, Config{Method: "lda", Landmarks: 5}, "lda: 5 landmarks need the rows; map the rows, and give"},
 		{s, []string{"x"}, classes, Config{Method: "lda"}, "lda: 1 feature names for 2 features"},
+		{s, []string{"x", "x"}, classes, Config{Method: "lda"}, `lda: two features are named "x"; rename one`},
+		{s, nil, []string{"a", "a"}, Config{Method: "lda"}, `lda: two classes are named "a"; rename one`},
 		{s, nil, []string{"a"}, Config{Method: "lda"}, "lda: statistics of 2 classes, names of 1"},
 		{s, nil, nil, Config{Method: "pca"}, ""},
 		{s, nil, classes, Config{Method: "lad"}, `unknown method "lad"`},

@@ -23,6 +23,9 @@ func GeodesicsIn(ctx context.Context, lengths *Matrix, room []float64) (*mat.Sym
 	if n != lengths.cols {
 		return nil, fmt.Errorf("geodesics: %d x %d lengths; give a square matrix", n, lengths.cols)
 	}
+	if len(room) != n*n {
+		return nil, fmt.Errorf("geodesics: memory for %d numbers, and %d rows need %d", len(room), n, n*n)
+	}
 	for i := range n {
 		index, value := lengths.Row(i)
 		for p, v := range value {

@@ -53,21 +53,6 @@ func Align(n int, patches iter.Seq[Patch]) (*Matrix, error) {
 	return assemble(n, entries), nil
 }
 
-// StarPart is the part of weighted squared differences to the first row of a patch, the sum of w_j |y_0 - y_j|^2:
-// [[sum w, -w'], [-w, diag w]], of order len(w)+1. Over all rows of symmetric weights the parts sum to 2 L. Weights of
-// other classes may be negative, as in discriminative locality alignment.
-func StarPart(w []float64) *mat.SymDense {
-	l := mat.NewSymDense(len(w)+1, nil)
-	sum := 0.0
-	for j, v := range w {
-		sum += v
-		l.SetSym(0, j+1, -v)
-		l.SetSym(j+1, j+1, v)
-	}
-	l.SetSym(0, 0, sum)
-	return l
-}
-
 // TangentPart is the part that no affine map of the tangent coordinates explains (local tangent space alignment): I -
 // [1/sqrt(k), V][1/sqrt(k), V]'.
 func TangentPart(t *Tangent) *mat.SymDense {

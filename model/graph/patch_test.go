@@ -24,13 +24,17 @@ func TestPatchesSumToTheMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	star := func(a *Matrix, part func([]float64) *mat.SymDense) iter.Seq[Patch] {
-		return func(yield func(Patch) bool) {
-			for i := range n {
-				index, value := a.Row(i)
-				if !yield(Patch{append([]int{i}, index...), part(value)}) {
-					return
-				}
+	star := func(yield func(Patch) bool) { // weighted squared differences of each row to those of its list
+		for i := range n {
+			index, value := weights.Row(i)
+			l := mat.NewSymDense(len(value)+1, nil)
+			for j, v := range value {
+				l.SetSym(0, 0, l.At(0, 0)+v)
+				l.SetSym(0, j+1, -v)
+				l.SetSym(j+1, j+1, v)
+			}
+			if !yield(Patch{append([]int{i}, index...), l}) {
+				return
 			}
 		}
 	}
@@ -99,7 +103,7 @@ func TestPatchesSumToTheMethods(t *testing.T) {
 		patches iter.Seq[Patch]
 		want    mat.Matrix
 	}{
-		"locality preserving": {star(weights, StarPart), &twoL},
+		"locality preserving": {star, &twoL},
 		"principal":           {all, h},
 		"tangent":             {ltsa, alignment},
 	} {

@@ -48,6 +48,11 @@ func TestBadShapesAreRefused(t *testing.T) {
 			_, err := Geodesics(ctx, &Matrix{2, 2, []int{0, 1, 1}, []int{1}, []float64{math.Inf(1)}})
 			return err
 		},
+		"geodesics: memory for 3 numbers, and 2 rows need 4": func() error {
+			_, err := GeodesicsIn(ctx, &Matrix{2, 2, []int{0, 1, 2}, []int{1, 0}, []float64{1, 1}}, make([]float64, 3))
+			return err
+		},
+		"weights: no function of the weights is given": func() error { _, err := lists.Weights(Union, nil); return err },
 		"weights: row 0 lists row 2 of 1; the lists of new rows have no symmetric form": func() error {
 			_, err := to.Weights(Union, Binary)
 			return err

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -82,6 +83,9 @@ func (r *edgeRoom) release() {
 // weigh sets out to the weights of lists, in its memory if that is enough.
 func (r *edgeRoom) weigh(out *Matrix, nb *Neighbors, rule Symmetry, weight Weight) error {
 	n := nb.Len()
+	if weight == nil {
+		return errors.New("weights: no function of the weights is given; Binary gives each edge 1")
+	}
 	r.value = slices.Grow(r.value[:0], len(nb.index))[:len(nb.index)]
 	a := Matrix{rows: n, cols: n, start: nb.start, index: nb.index, value: r.value}
 	for i := range n {

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -23,6 +24,9 @@ const (
 // Write writes the model as ONNX. The same model gives the same bytes. It is an error if operators cannot compute the
 // map, or if the graph would be too large; the text says which.
 func Write(w io.Writer, m *model.Model) error {
+	if m == nil {
+		return errors.New("onnx: there is no model to write")
+	}
 	g := newGraph()
 	c := m.Content()
 	y, err := outputs(g, scaled(g, c), c)

@@ -15,6 +15,13 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 )
 
+// TestDirectoryWithoutAName: an empty path is not the current directory.
+func TestDirectoryWithoutAName(t *testing.T) {
+	if _, err := Directory(""); err == nil {
+		t.Error("the store is in the current directory")
+	}
+}
+
 // TestRejectedAndChosenAgain: a version that was rejected once is offered again when it is chosen after another one.
 func TestRejectedAndChosenAgain(t *testing.T) {
 	t.Parallel()

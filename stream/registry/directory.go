@@ -36,6 +36,9 @@ const maxPointer = 4 << 20
 
 // Directory is the store in a directory, which it creates where it is missing.
 func Directory(path string) (Store, error) {
+	if path == "" { // filepath.Abs would return the current directory
+		return nil, errors.New("the model store has no path; name a directory")
+	}
 	full, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err

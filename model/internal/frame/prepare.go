@@ -71,6 +71,23 @@ func check(d *model.Data) error {
 	case d.Features != nil && len(d.Features) != d.M:
 		return fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
 	}
+	if err := CheckNames(d.Features, d.Classes); err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	return nil
+}
+
+// CheckNames returns an error if two features, or two classes, have one name.
+func CheckNames(features, classes []string) error {
+	for i, names := range [][]string{features, classes} {
+		seen := make(map[string]bool, len(names))
+		for _, name := range names {
+			if seen[name] {
+				return fmt.Errorf("two %s are named %q; rename one", []string{"features", "classes"}[i], name)
+			}
+			seen[name] = true
+		}
+	}
 	return nil
 }
 

@@ -37,7 +37,12 @@ type codedError struct {
 }
 
 // WithCode returns an error with the code of its answer.
-func WithCode(code string, err error) error { return &codedError{code, err} }
+func WithCode(code string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &codedError{code, err}
+}
 
 func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }

@@ -60,6 +60,13 @@ func constants(t *testing.T, file, prefix string) (values []string) {
 	return values
 }
 
+// TestCodeOfNoError: a code does not make an error.
+func TestCodeOfNoError(t *testing.T) {
+	if err := WithCode(CodeBadRequest, nil); err != nil {
+		t.Error("no error has become one")
+	}
+}
+
 // TestRequestersAreShort: who requests something is logged, so its length is limited.
 func TestRequestersAreShort(t *testing.T) {
 	q, err := Read([]byte(`{"by":"` + strings.Repeat("é", 1000) + `"}`))
