@@ -174,33 +174,61 @@ func (k *columnKind) dataType() arrow.DataType {
 
 func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, error) {
 	c := &csvReader{name: path, file: file, how: how, always: map[string]bool{"": true}, used: map[string]bool{}}
-	if how.Decimal == 0 {
+	c.setOptions()
+	if err := c.setText(gz); err != nil {
+		return nil, err
+	}
+	if err := c.findDelimiter(); err != nil {
+		return nil, err
+	}
+	header, err := c.start()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkHeader(header); err != nil {
+		return nil, err
+	}
+	if err := c.setTypes(header); err != nil {
+		return nil, err
+	}
+	c.setSchema(header)
+	_, err = c.start()
+	return c, err
+}
+
+// setOptions sets what the options say without the text.
+func (c *csvReader) setOptions() {
+	if c.how.Decimal == 0 {
 		c.how.Decimal = '.'
 	}
-	for _, word := range how.Missing {
+	for _, word := range c.how.Missing {
 		c.always[word] = true
 		plain, _, _ := number.Scan(word, c.how.Decimal)
 		c.numbers = c.numbers || plain != number.None
 	}
-	if how.Delimiter == 0 && how.Format == "tsv" {
+	if c.how.Delimiter == 0 && c.how.Format == "tsv" {
 		c.how.Delimiter = '\t'
-	} else if how.Delimiter == 0 && how.Format == "" {
-		c.how.Delimiter = tabDelimiter(path)
+	} else if c.how.Delimiter == 0 && c.how.Format == "" {
+		c.how.Delimiter = tabDelimiter(c.name)
 	}
-	info, err := file.Stat()
+}
+
+// setText sets again. The text of a pipe, which cannot be read twice, is kept in memory.
+func (c *csvReader) setText(gz bool) error {
+	info, err := c.file.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var held []byte // a pipe cannot be read twice
+	var held []byte
 	if !info.Mode().IsRegular() {
-		if held, err = io.ReadAll(file); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+		if held, err = io.ReadAll(c.file); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	c.again = func() (*bufio.Reader, error) {
 		var in io.Reader = bytes.NewReader(held)
 		if held == nil {
-			in = io.NewSectionReader(file, 0, math.MaxInt64)
+			in = io.NewSectionReader(c.file, 0, math.MaxInt64)
 		}
 		b := bufio.NewReaderSize(in, csvBuffer)
 		if gz {
@@ -219,30 +247,30 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 		}
 		return b, nil
 	}
-	if err := c.findDelimiter(); err != nil {
-		return nil, err
-	}
-	header, err := c.start()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.checkHeader(header); err != nil {
-		return nil, err
-	}
-	if how.types != nil {
-		err = c.use(how.types, header)
+	return nil
+}
+
+// setTypes finds the types of the columns in the rows, or takes those of several files.
+func (c *csvReader) setTypes(header []string) (err error) {
+	if c.how.types != nil {
+		err = c.use(c.how.types, header)
 	} else {
 		c.total, err = c.findTypes(len(header))
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i, k := range c.kinds {
 		if k.missing != "" && k.values > 0 && k.bools == k.values {
-			return nil, fmt.Errorf("%s: column %q has %q and %q, and --missing %s makes the second a missing value: leave the "+
+			return fmt.Errorf("%s: column %q has %q and %q, and --missing %s makes the second a missing value: leave the "+
 				"word out of --missing", c.name, header[i], k.text, k.missing, k.missing)
 		}
 	}
+	return nil
+}
+
+// setSchema sets the schema and what builds records of it.
+func (c *csvReader) setSchema(header []string) {
 	fields := make([]arrow.Field, len(header))
 	for i, name := range header {
 		fields[i] = arrow.Field{Name: name, Type: c.kinds[i].dataType(), Nullable: true}
@@ -254,8 +282,6 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	c.values = array.NewRecordBuilder(memory.DefaultAllocator, c.arrow)
 	c.builders = c.values.Fields()
 	c.batch = batchRows(len(fields))
-	_, err = c.start()
-	return c, err
 }
 
 // findDelimiter detects the delimiter from the header line: a comma if it has one, else the only other delimiter in it.
