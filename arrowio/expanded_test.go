@@ -45,6 +45,12 @@ func TestExpandedIsKnownBefore(t *testing.T) {
 	if got := expanded(d, both, dim); got != len(both) {
 		t.Errorf("batches of 2^63 bytes in a message of %d count as %d", len(both), got)
 	}
+	outside := patched(t, sample(t, 3, 2, false, false), func(f []ipc.Frame) {
+		le.PutUint64(f[1].Head.Vector(2, 16, "").Bytes(), 1<<40) // where the first buffer begins
+	})
+	if got := expanded(d, outside, dim); got != len(outside) {
+		t.Errorf("a message of %d whose first buffer is outside of the frame counts as %d", len(outside), got)
+	}
 	msg := sample(t, 64, 64, true, true)
 	if n := testing.AllocsPerRun(100, func() { expanded(d, msg, dim) }); n > 0 {
 		t.Errorf("%g allocations", n)

@@ -211,6 +211,24 @@ func TestLiteralLDAReportsCollapsedDirections(t *testing.T) {
 	}
 }
 
+// TestTieOfTheFirstResponses: two responses are fitted exactly and share an eigenvalue. The third is no part of the tie,
+// so its direction stays behind theirs: that of the third feature alone.
+func TestTieOfTheFirstResponses(t *testing.T) {
+	d := &model.Data{M: 3, Classes: []string{"a", "b", "c", "d"}}
+	for i := range 40 {
+		x, y, noise := float64(i%2*2-1), float64(i/2%2*2-1), float64(i/4%2*2-1)
+		d.X, d.Y, d.N = append(d.X, x, y, x*y+0.5*noise), append(d.Y, i%4), d.N+1
+	}
+	m := fit(t, d, Config{Method: "srda", Dim: 3, Params: map[string]string{"ridge": "0"}})
+	a, values := matrixOf(m), m.Eigenvalues()
+	if !(math.Abs(values[0]-values[1]) <= 1e-12) || !(values[2] <= 0.9*values[1]) {
+		t.Fatalf("eigenvalues %v: not a tie of the first two alone", values)
+	}
+	if !(math.Abs(a.At(0, 2)) <= 1e-9) || !(math.Abs(a.At(1, 2)) <= 1e-9) || !(math.Abs(a.At(2, 2)) >= 0.1) {
+		t.Errorf("the last direction is %g, %g, %g", a.At(0, 2), a.At(1, 2), a.At(2, 2))
+	}
+}
+
 func TestSRDASolvesTheNormalEquations(t *testing.T) {
 	for name, data := range map[string]*model.Data{"wine": fixture.Dataset(t, "wine"),
 		"five classes": synthetic(20, 80, 7, 5)} {

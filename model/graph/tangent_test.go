@@ -168,6 +168,19 @@ func TestTangentDimensions(t *testing.T) {
 	}
 }
 
+// TestTangentOfEqualRows: the mean of three equal rows may differ from them by a rounding error, which is no direction.
+func TestTangentOfEqualRows(t *testing.T) {
+	const v = 0x1.555606600cd3ap+0
+	x := mat.NewDense(3, 2, []float64{v, 1, v, 1, v, 1})
+	if sum := x.At(0, 0) + x.At(1, 0) + x.At(2, 0); sum/3 == v {
+		t.Fatalf("the mean of three rows is %x", sum/3)
+	}
+	parts, err := Tangents(ctx, x, [][]int{{0, 1, 2}}, FixedDim(1))
+	if err != nil || parts[0].Dim() != 0 {
+		t.Errorf("equal rows have %d directions, %v", parts[0].Dim(), err)
+	}
+}
+
 // Coordinates alone are those of the tangent spaces, for patches of fewer rows than columns and of more.
 func TestTangentCoordinates(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 5))

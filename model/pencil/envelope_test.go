@@ -119,6 +119,37 @@ func TestEnvelopeHasABorder(t *testing.T) {
 	}
 }
 
+// TestNarrowBorder: the border is no wider than it has to be: one square is enough for the rows that join clusters.
+func TestNarrowBorder(t *testing.T) {
+	m, rng := clusters(8, 500), rand.New(rand.NewPCG(6, 25))
+	for range 30 {
+		i := rng.IntN(8 * 500)
+		if j := rng.IntN(8 * 500); j != i {
+			m.join(i, j, 1e-3)
+		}
+	}
+	order := cuthillMcKee(m)
+	ends := slices.Clone(order)
+	slices.Reverse(ends)
+	front := frontOrder(m, ends)
+	back := slices.Clone(front)
+	slices.Reverse(back)
+	for _, o := range [][]int{front, back} {
+		if envelopeOf(m, o).flops() < envelopeOf(m, order).flops() {
+			order = o
+		}
+	}
+	env, one := newEnvelope(t.Context(), m), envelopeOf(m, bordered(m, order, square))
+	for _, squares := range []int{0, 2, 4, 8} {
+		if wide := envelopeOf(m, bordered(m, order, squares*square)); !(one.flops() < wide.flops()) {
+			t.Errorf("%d squares take %.3g flops, one %.3g", squares, wide.flops(), one.flops())
+		}
+	}
+	if env.flops() != one.flops() {
+		t.Errorf("a factor takes %.4g flops, with a border of one square %.4g", env.flops(), one.flops())
+	}
+}
+
 // TestBordered: the row that reaches back farthest comes last, whatever its place was.
 func TestBordered(t *testing.T) {
 	m := ring(10, false)
