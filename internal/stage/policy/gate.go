@@ -40,9 +40,9 @@ func Grown(rows, live int, effect float64) bool {
 	return rows >= 4*live
 }
 
-// HasNewClass reports whether the classes that the live model was not fitted on have together at least half of the fair
-// share of one of the rows of a candidate that has about as many rows. The live model may recognise such rows by
-// accident, so that a gain in accuracy would take long to show. counts are the candidate's rows by class.
+// HasNewClass reports whether a candidate of about as many rows has classes that the live model was not fitted on, with
+// together at least half of the fair share of one, or of any share if it has half as many more rows. A gain in accuracy
+// would take long to show: the live model may recognise such rows by accident, and those of a rare class are few.
 func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveClasses []string) bool {
 	if 2*rows < liveRows || len(liveClasses) == 0 {
 		return false
@@ -53,7 +53,7 @@ func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveCla
 			fresh += counts[i]
 		}
 	}
-	return fresh > 0 && 2*fresh*len(classes) >= rows
+	return fresh > 0 && (2*fresh*len(classes) >= rows || 2*rows >= 3*liveRows)
 }
 
 // Comparison is the test of a candidate against the live model on rows that neither has seen (Invariant 8).

@@ -10,7 +10,8 @@ import (
 )
 
 // TestHasNewClass: classes are new to the live model if they have together half of the fair share of one of about as
-// many rows as the live model has, so that rare labels do not make promotion easier.
+// many rows as the live model has. Rare classes count only in half as many more rows, so that few labels do not make
+// promotion easier.
 func TestHasNewClass(t *testing.T) {
 	known := []string{"c0", "c1", "c2"}
 	if classes := append([]string{"one", "another"}, known...); !HasNewClass(300, classes, []int{15, 15, 90, 90, 90}, 300,
@@ -27,7 +28,10 @@ func TestHasNewClass(t *testing.T) {
 		{"half of one", 400, 50, true},
 		{"less", 400, 49, false},
 		{"far fewer rows than the live model has", 140, 35, false},
+		{"a rare one, in half as many more rows", 450, 1, true},
+		{"a rare one, in fewer", 449, 1, false},
 		{"no further class", 300, 0, false},
+		{"no further class, in half as many more rows", 450, 0, false},
 	} {
 		classes, counts := known, []int{100, 100, 100}
 		if c.fourth > 0 {
