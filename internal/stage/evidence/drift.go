@@ -18,7 +18,7 @@ import (
 // It checks every 8 rows, theirs every 32. Theirs drops the oldest bucket until the parts agree; this one cuts at once
 // where they differ most, so that it keeps what came after the change.
 type DriftDetector struct {
-	Delta      float64        `json:"delta"`  // probability of a false alarm per check; 0: 0.0005
+	Delta      float64        `json:"delta"`  // probability of a false alarm per check; 0: defaultDelta
 	Strata     map[string]int `json:"strata"` // number of each class
 	Rows       [][]Bucket     `json:"rows"`   // Rows[i] holds buckets of 2^i rows, newest last
 	SinceCheck int            `json:"waits"`  // rows since the last check
@@ -40,8 +40,10 @@ type Sums struct {
 }
 
 const (
-	maxBuckets    = 5  // of one size; with fewer a change is found later
-	checkEvery    = 8  // rows between two searches for a change
+	maxBuckets = 5 // of one size; with fewer a change is found later
+	checkEvery = 8 // rows between two searches for a change
+	// defaultDelta is a quarter of ADWIN's 0.002, which checks a quarter as often.
+	defaultDelta  = 0.0005
 	minPartValues = 16 // independent values that a part needs
 	// maxStrata bounds the memory of a window: further classes share the last stratum.
 	maxStrata = 32
@@ -210,7 +212,7 @@ func (a *DriftDetector) search(all []Sums, from int, onlyFalls bool) (most split
 	rows := setVariances(variances, all)
 	effect := a.Blocks.ShortEffect()
 	least := minPartValues * effect
-	logs := math.Log(2 * math.Log(max(rows/effect, 3)) / cmp.Or(a.Delta, 0.0005))
+	logs := math.Log(2 * math.Log(rows/effect) / cmp.Or(a.Delta, defaultDelta))
 	var sums [maxStrata]Sums
 	before, count, passed := sums[:len(all)], 0.0, 0
 	for i := len(a.Rows) - 1; i >= 0; i-- { // oldest first

@@ -22,6 +22,13 @@ const (
 	// minNearest is the evidence by the nearest reference below which a candidate counts as worse, whatever the share of
 	// the nearest ones says. Before the first row it is 1.
 	minNearest = 0.7
+	// growthOfFew, growth and growthOfMany are how many times the rows of the live model a candidate needs to be grown, if
+	// that has fewer effective rows than minSuffix, fewer than manyRows, or more.
+	growthOfFew  = 1.2
+	growth       = 1.5
+	growthOfMany = 4
+	// manyRows is the number of effective rows from which more rows gain little.
+	manyRows = 1000
 	// minJudged is the number of rows that judge a candidate at notWorseOdds at least, of a run at most eight.
 	minJudged = 32
 )
@@ -31,13 +38,14 @@ const (
 // less and every change moves the outputs. A window grows by a quarter between two fits, or by nine sixteenths between
 // three, so that few of them fall just short. effect is the design effect of the stream.
 func Grown(rows, live int, effect float64) bool {
+	factor := float64(growthOfMany)
 	switch effective := float64(live) / effect; {
 	case effective < minSuffix:
-		return live > 0 && 5*rows >= 6*live
-	case effective < 1000:
-		return 2*rows >= 3*live
+		factor = growthOfFew
+	case effective < manyRows:
+		factor = growth
 	}
-	return rows >= 4*live
+	return live > 0 && float64(rows) >= factor*float64(live)
 }
 
 // HasNewClass reports whether a candidate of about as many rows has classes that the live model was not fitted on, with
@@ -53,7 +61,7 @@ func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveCla
 			fresh += counts[i]
 		}
 	}
-	return fresh > 0 && (2*fresh*len(classes) >= rows || 2*rows >= 3*liveRows)
+	return fresh > 0 && (2*fresh*len(classes) >= rows || float64(rows) >= growth*float64(liveRows))
 }
 
 // Comparison is the test of a candidate against the live model on rows that neither has seen (Invariant 8).

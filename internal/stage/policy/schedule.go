@@ -50,7 +50,11 @@ type SuffixFit struct {
 const (
 	minSuffix = 250 // rows of the shortest suffix
 	minRows   = 64  // rows that a candidate needs once a model is live
-	costShare = 32  // a fit of m^3 is worth its cost every m^2/costShare rows, whose scoring costs as much
+	// rowsPerFeature and rowsPerLandmark are the rows of a first model for each feature or landmark. With too few rows for
+	// the dimension a linear discriminant is little better than chance (Raudys and Jain, IEEE PAMI 13, 1991).
+	rowsPerFeature  = 5
+	rowsPerLandmark = 4
+	costShare       = 32 // a fit of m^3 is worth its cost every m^2/costShare rows, whose scoring costs as much
 
 	choiceGrowth   = 4    // auto chooses again when the window has this many times the rows
 	checkpointRows = 2500 // rows between two checkpoints, which a restart learns again
@@ -99,9 +103,9 @@ func (p *Schedule) RecordChoice(rows int) { p.ChosenFrom = rows }
 
 // FirstRows is the number of labelled rows that a first model needs.
 func (p *Schedule) FirstRows() int {
-	n := max(minSuffix, 5*p.Features)
+	n := max(minSuffix, rowsPerFeature*p.Features)
 	if p.Landmarks > 0 {
-		n = max(minSuffix, 4*p.Landmarks)
+		n = max(minSuffix, rowsPerLandmark*p.Landmarks)
 	}
 	if p.Every.Rows > 0 {
 		n = min(n, p.Every.Rows)

@@ -12,6 +12,13 @@ const maxReferences = 500
 // minPerClass is the number of references that a class has if the window has so many rows of it.
 const minPerClass = 10
 
+const (
+	// enoughPerClass is the number of held-out rows per class that is enough to compare two models, and enoughReferences
+	// the number that is enough for any number of classes.
+	enoughPerClass   = 8
+	enoughReferences = 100
+)
+
 // References are the newest held-out rows, at most MaxPerClass of each class. No model was fitted on them, so they are
 // fair to all models. A class with few held-out rows, such as one of a single run of labels, has substitutes: its
 // oldest rows that fits do see. All are ordered by position.
@@ -44,9 +51,11 @@ func (r *References) MaxPerClass() int { return r.maxPerClass }
 // Len is the number of rows.
 func (r *References) Len() int { return len(r.rows) + len(r.substitutes) }
 
-// AreFew reports whether there are fewer than eight held-out rows per class, and fewer than a hundred in all. Of two
-// models one may then be better with these references, and the other with more.
-func (r *References) AreFew() bool { return len(r.rows) < min(8*len(r.count), 100) }
+// AreFew reports whether there are fewer held-out rows than enoughPerClass for each class, and than enoughReferences.
+// Of two models one may then be better with these references, and the other with more.
+func (r *References) AreFew() bool {
+	return len(r.rows) < min(enoughPerClass*len(r.count), enoughReferences)
+}
 
 // All returns the rows in the order of their positions.
 func (r *References) All() []*window.Row {

@@ -106,6 +106,13 @@ func (t *classes) below(least int) (n int) {
 	return n
 }
 
+const (
+	// usualFraction is the part of the usual size of a class that a class needs to enter fits.
+	usualFraction = 5
+	// minClassRows is the number of rows that a class needs at least: one row has no spread.
+	minClassRows = 2
+)
+
 // minRows is how many rows a class needs to enter a fit: a fifth of the size of the class of the median row, at least
 // two, and never more than sufficientRows. A label that was seen a few times, while other classes have hundreds of
 // rows, may be no class at all. Labels with fewer than firstModelRows rows do not count for the median if there are two
@@ -114,7 +121,7 @@ func (t *classes) minRows(labelled bool) int {
 	if !labelled {
 		return 0
 	}
-	var rows [5 * sufficientRows]int // by size of their class
+	var rows [usualFraction * sufficientRows]int // by size of their class
 	more, all, classes := 0, 0, 0
 	for c := range t.rows {
 		n := t.size(c)
@@ -129,7 +136,7 @@ func (t *classes) minRows(labelled bool) int {
 		}
 	}
 	if classes < 2 {
-		return 2
+		return minClassRows
 	}
 	if 2*more > all {
 		return sufficientRows
@@ -137,7 +144,7 @@ func (t *classes) minRows(labelled bool) int {
 	below := 0
 	for n, of := range rows {
 		if below += of; 2*below >= all {
-			return max(n/5, 2)
+			return max(n/usualFraction, minClassRows)
 		}
 	}
 	return sufficientRows
