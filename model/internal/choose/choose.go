@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/internal/blend"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/preprocess"
 )
@@ -131,36 +130,4 @@ func WithoutScores(c Config, classes, columns int) *model.Choice {
 		choice.Method = "pairacc"
 	}
 	return choice
-}
-
-func (s *selection) withoutScores() *model.Choice {
-	choice := WithoutScores(s.c, s.total.Basis.Classes(), s.total.Columns)
-	choice.Rule = frame.ExplainFolds(s.v.rows) + ", or nothing varies in a part of the rows"
-	return choice
-}
-
-// result turns the ranked scores into choices.
-func (s *selection) result(ctx context.Context, ranked []model.Score, start time.Time) *Result {
-	r := &Result{ranked: ranked, isAuto: s.c.isAuto(), table: s.table}
-	r.Candidates = r.candidates
-	if s.c.Dim <= 0 {
-		r.columns = s.total.Columns
-	}
-	r.common = model.Choice{Chosen: s.c.Open(), Rule: "cv", Rounds: s.v.rounds(), LeftOut: s.v.leftOut,
-		Seconds: time.Since(start).Seconds()}
-	if i := s.bestRival(ctx, ranked); i >= 0 {
-		moveToFront(ranked, i)
-		r.Note = "no blend: one candidate has more correct held-out rows, counted by nearest neighbours and by a linear " +
-			"classifier together"
-	} else if s.blend != nil {
-		all := append(s.blend.scores(), ranked...)
-		r.Blend = r.choice(model.Score{Method: blend.Name, Dim: s.chosenBlendDim()})
-		r.Blend.Members = s.blend.members
-		r.Blend.Scores = s.table(all, all[0], r.Blend.Dim)
-	}
-	if note := s.preferSmaller(ranked); r.Note == "" {
-		r.Note = note
-	}
-	s.release()
-	return r
 }

@@ -166,8 +166,8 @@ func TestSimilarMembers(t *testing.T) {
 		}
 		return names
 	}
-	want := []string{"pca standard", "pca none", "pca standard", "lda standard", "lda minmax", "mfa minmax", "mfa standard",
-		"mfa standard"}
+	want := []string{"pca standard", "pca none", "pca standard", "lda standard", "lda minmax", "mfa minmax",
+		"mfa standard", "mfa standard"}
 	if got := members(501); !slices.Equal(got, want) {
 		t.Errorf("of 501 rows the members are %q, want %q", got, want)
 	}
