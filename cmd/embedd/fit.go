@@ -256,9 +256,7 @@ func printScores(out *report.Output, c *model.Choice) error {
 		if !slices.Contains(methods, name) {
 			methods = append(methods, name)
 		}
-		if !slices.Contains(dims, s.Dim) {
-			dims = append(dims, s.Dim)
-		}
+		dims = append(dims, s.Dim)
 		mark := ""
 		if s.Behind > 2*s.BehindError {
 			mark = " -"
@@ -271,6 +269,7 @@ func printScores(out *report.Output, c *model.Choice) error {
 		}
 	}
 	slices.Sort(dims)
+	dims = slices.Compact(dims)
 	header := []any{"METHOD"}
 	for _, d := range dims {
 		header = append(header, fmt.Sprintf("DIM %d", d))

@@ -72,26 +72,18 @@ func (v *validator) rounds() int {
 	return fewRowsRounds
 }
 
-// run scores candidates in every round.
+// run adds the scores of candidates in the folds of every round.
 func (v *validator) run(ctx context.Context, candidates []*candidate) error {
 	for round := range v.rounds() {
-		if err := v.round(ctx, round, candidates); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// round adds the scores of one deal of the rows to folds.
-func (v *validator) round(ctx context.Context, round int, candidates []*candidate) error {
-	pick, deal := frame.Folds(v.rows, v.rows.N, folds, round)
-	for f := range folds {
-		train, test := frame.HeldOut(pick, deal, f)
-		if len(test) == 0 {
-			continue // there are fewer groups of rows than folds
-		}
-		if err := v.fold(ctx, folds*round+f, train, test, candidates); err != nil {
-			return err
+		pick, deal := frame.Folds(v.rows, v.rows.N, folds, round)
+		for f := range folds {
+			train, test := frame.HeldOut(pick, deal, f)
+			if len(test) == 0 {
+				continue // there are fewer groups of rows than folds
+			}
+			if err := v.fold(ctx, folds*round+f, train, test, candidates); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
