@@ -284,7 +284,8 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 	for _, sol := range sols {
 		wide += sol.Dim
 	}
-	w, y, from := make([]float64, p.M*wide), Grown(&ScratchOf(t).large, len(rows)*wide), 0
+	n := len(rows)
+	w, y, from := make([]float64, p.M*wide), Grown(&ScratchOf(t).large, n*wide), 0
 	clear(y)
 	for _, sol := range sols {
 		for j, a := range sol.signed(t) {
@@ -292,16 +293,18 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 		}
 		from += sol.Dim
 	}
-	features := &tile.Operand{K: p.M, M: len(rows), About: t.Units.Mean,
+	features := &tile.Operand{K: p.M, M: n, About: t.Units.Mean,
 		Column: func(i int) []float64 { return p.X[rows[i]*p.M:][:p.M] }}
-	fail.Check(tile.Add(ctx, tile.Sum{C: y, Stride: wide, Alpha: 1, A: features,
-		B: tile.Dense(w, p.M, wide, wide)}))
+	// Rows of a sum are computed eight at a time, and columns 24: there are far fewer outputs than rows.
+	fail.Check(tile.Add(ctx, tile.Sum{C: y, Stride: n, Alpha: 1, A: tile.Dense(w, p.M, wide, wide), B: features}))
 	out := make([][]float64, len(sols))
 	from = 0
 	for k, sol := range sols {
-		out[k] = make([]float64, 0, len(rows)*sol.Dim)
-		for i := range rows {
-			out[k] = append(out[k], y[i*wide+from:][:sol.Dim]...)
+		out[k] = make([]float64, n*sol.Dim)
+		for j := range sol.Dim {
+			for i, v := range y[(from+j)*n:][:n] {
+				out[k][i*sol.Dim+j] = v
+			}
 		}
 		from += sol.Dim
 	}

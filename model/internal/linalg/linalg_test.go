@@ -397,3 +397,22 @@ func TestTies(t *testing.T) {
 		}
 	}
 }
+
+// TestMean: the mean has the bits of a sum of quotients, in the order of the rows.
+func TestMean(t *testing.T) {
+	const m = 11
+	for _, n := range []int{1, 2, 3, 64, 100} {
+		r := rand.New(rand.NewPCG(1, uint64(n)))
+		rows, want := make([][]float64, n), make([]float64, m)
+		for i := range rows {
+			for j := range m {
+				v := r.NormFloat64() * math.Ldexp(1, 1020-205*j) // some are almost infinite, some denormal
+				rows[i] = append(rows[i], v)
+				want[j] += v / float64(n)
+			}
+		}
+		if got := Mean(n, m, func(i int) []float64 { return rows[i] }); !slices.Equal(got, want) {
+			t.Errorf("mean of %d rows is %v, want %v", n, got, want)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Range is the numbers from 0 to d-1.
@@ -18,7 +20,12 @@ func Range(d int) []int {
 // Mean is the mean of n rows of m numbers, summed in their order.
 func Mean(n, m int, row func(i int) []float64) []float64 {
 	mean := make([]float64, m)
+	isExact := n&(n-1) == 0 // a power of two: the product with its inverse has the bits of the quotient
 	for i := range n {
+		if isExact {
+			floats.AddScaled(mean, 1/float64(n), row(i))
+			continue
+		}
 		for j, v := range row(i) {
 			mean[j] += v / float64(n)
 		}

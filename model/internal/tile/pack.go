@@ -1,5 +1,7 @@
 package tile
 
+import "gonum.org/v1/gonum/floats"
+
 // pack packs the part of an operand that the task names into panels: the block's rows of the first 24 numbers, then
 // those of the next.
 func (k *block) pack(t *task, data []float64) {
@@ -38,10 +40,7 @@ func (k *block) packRows(o *Operand, first, count int, dst []float64) {
 			k.packRow(row[:whole], r, dst)
 		} else {
 			for j, at := 0, r*panel; j < whole; j, at = j+panel, at+k.height() {
-				to, about := (*[panel]float64)(dst[at:]), (*[panel]float64)(o.About[j:])
-				for l, v := range (*[panel]float64)(row[j:]) {
-					to[l] = v - about[l]
-				}
+				floats.SubTo(dst[at:at+panel], row[j:j+panel], o.About[j:j+panel])
 			}
 		}
 		if whole == o.M {
