@@ -40,6 +40,14 @@ func (f *Freshness) Age() (age time.Duration, isStale bool) {
 	return age, f.maxAge > 0 && age > f.maxAge
 }
 
+// Stale returns the age of the live model if it is stale.
+func (f *Freshness) Stale() (age time.Duration, isStale bool) {
+	if f.maxAge == 0 { // it never is, so that a message does not read the clock
+		return 0, false
+	}
+	return f.Age()
+}
+
 // Confirm records that the live model was the best known one at a time. One before the last confirmation is ignored,
 // and one ahead of the clock counts as now.
 func (f *Freshness) Confirm(at time.Time) {

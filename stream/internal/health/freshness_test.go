@@ -47,6 +47,9 @@ func TestStaleness(t *testing.T) {
 				t.Fatalf("%s:%d: no event %s", path, i+1, words[1])
 			}
 			age, isStale := s.Age()
+			if staleAge, is := s.Stale(); is != isStale || is && staleAge != age {
+				t.Errorf("%s:%d: after %s Stale returns %v, %t, and Age %v, %t", path, i+1, event, staleAge, is, age, isStale)
+			}
 			got := fmt.Sprintf("age %v", age)
 			if isStale {
 				got += " stale"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
@@ -23,6 +24,27 @@ type composer struct {
 
 	// The streams' max_msg_size; 0 or less: no limit.
 	outputLimit, deadLetterLimit atomic.Int64
+
+	headers sync.Pool // of nats.Header: empty ones, of confirmed outputs
+}
+
+// maxReusedHeader is how many entries a header may have whose memory is reused. Maps with more of them take much more.
+const maxReusedHeader = 8
+
+// newHeader returns an empty header, with room for the headers of embedd and n others.
+func (c *composer) newHeader(n int) nats.Header {
+	if h, ok := c.headers.Get().(nats.Header); ok {
+		return h
+	}
+	return make(nats.Header, n+8)
+}
+
+// reuseHeader makes the memory of a header available to later ones. The header must not be used after it.
+func (c *composer) reuseHeader(h nats.Header) {
+	if len(h) <= maxReusedHeader {
+		clear(h)
+		c.headers.Put(h)
+	}
 }
 
 // ownHeaders is how many bytes the headers of embedd may take, without the headers that are copied from the input. One
@@ -114,7 +136,7 @@ func (c *composer) newPart(in *input, kind wire.Answer, index int, subject strin
 		part
 		nats.Msg
 		values [12]string
-	}{Msg: nats.Msg{Subject: subject, Data: body, Header: make(nats.Header, len(header)+8)}}
+	}{Msg: nats.Msg{Subject: subject, Data: body, Header: c.newHeader(len(header))}}
 	o := &one.part
 	o.msg = &one.Msg
 	for k, v := range header {

@@ -105,3 +105,16 @@ func TestStatusOfOutputWithoutRows(t *testing.T) {
 		}
 	}
 }
+
+// TestReusedHeader: a header in the memory of an earlier one has no entry of it.
+func TestReusedHeader(t *testing.T) {
+	c := &composer{}
+	for range 100 { // a pool may return nothing
+		h := c.newHeader(0)
+		if len(h) > 0 {
+			t.Fatalf("a new header has %v", h)
+		}
+		h["Trace"] = []string{"1"}
+		c.reuseHeader(h)
+	}
+}

@@ -126,7 +126,7 @@ func (p *hotPath) Resume() bool {
 	return isHalted
 }
 
-// release returns the memory of outputs that were published and confirmed to the stage.
+// release makes the memory of outputs that were published and confirmed available for reuse.
 func (p *hotPath) release(a *answer) {
 	if a.result != "out" {
 		return
@@ -134,7 +134,8 @@ func (p *hotPath) release(a *answer) {
 	for _, o := range a.parts {
 		if o.deadLetter == nil {
 			p.Running.Reuse(o.msg.Data)
-			o.msg.Data = nil
+			p.composer.reuseHeader(o.msg.Header)
+			o.msg.Data, o.msg.Header = nil, nil
 		}
 	}
 }

@@ -167,11 +167,11 @@ func (f *inFlight) size() int64 {
 	return f.bytes
 }
 
-// room returns how many more bytes and messages may be held.
-func (f *inFlight) room(limit int64) (bytes int64, messages int) {
+// hasRoom reports whether one more message may be held.
+func (f *inFlight) hasRoom(limit int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return limit - f.bytes, f.maxInputs() - len(f.inputs)
+	return f.bytes < limit && len(f.inputs) < f.maxInputs()
 }
 
 // awaitRoom waits until a pull is worth it, and returns the room; 0 when ctx is done first. A pull is for at least half

@@ -200,7 +200,7 @@ func (p *puller) take(ctx context.Context, in *input) {
 	if isWaiting && p.training.Feed.WaitRoom(ctx) {
 		p.training.Offer(&in.Message, &in.training)
 	}
-	if bytes, messages := p.inFlight.room(p.InFlight); !isWaiting || bytes > 0 && messages > 0 {
+	if !isWaiting || p.inFlight.hasRoom(p.InFlight) {
 		if p.inFlight.add(in) {
 			p.out(in)
 		}

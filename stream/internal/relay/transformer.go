@@ -132,7 +132,7 @@ func (t *transformer) transform(ctx context.Context, in *input) *answer {
 	if err != nil {
 		return t.composer.deadMessage(a, err)
 	}
-	age, isStale := t.Freshness.Age()
+	age, isStale := t.Freshness.Stale()
 	marks := StaleMark(age, isStale)
 	if isStale && t.WhenStale == spec.StalePass {
 		return t.pass(a, m, marks)
