@@ -112,13 +112,13 @@ func (s *session) run(ctx context.Context) {
 	stopped := ctx.Done()
 	for tenure := s.lease.Tenure(); ; {
 		tenure = s.refresh(tenure)
-		if len(s.member.running) == 0 && (s.member.isLeaving || s.lease.isLost()) {
+		if len(s.member.running) == 0 && (s.member.isLeaving || s.lease.snapshot().isLost()) {
 			return
 		}
 		s.applyAssignment(&wg, membership, tenure)
 		var expired <-chan time.Time // a session that cannot be renewed ends without a notification
 		if tenure.Term != 0 {
-			expired = time.After(s.lease.untilExpiry())
+			expired = time.After(s.lease.snapshot().expires - s.lease.now())
 		}
 		select {
 		case <-s.wakeups:

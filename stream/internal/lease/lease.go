@@ -129,18 +129,11 @@ func (l *Lease) Tenure() Tenure {
 // Term is Status().Term.
 func (l *Lease) Term() uint64 { return l.Tenure().Term }
 
-// untilExpiry is how long a held lease is still held, unless it is renewed.
-func (l *Lease) untilExpiry() time.Duration {
+// snapshot returns a copy of the state.
+func (l *Lease) snapshot() state {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.state.expires - l.now()
-}
-
-// claimRevision is the revision of this replica's last confirmed claim; 0: none.
-func (l *Lease) claimRevision() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state.revision
+	return l.state
 }
 
 // forget forgets the holder, until the lease is read or written again.
@@ -148,13 +141,6 @@ func (l *Lease) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holder = Claim{}
-}
-
-// isLost reports whether another replica was seen to have the lease.
-func (l *Lease) isLost() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state.revision == 0 && l.state.observed.revision != 0
 }
 
 // Acquire renews the lease if this replica holds it. Otherwise it reads it, and acquires it if it is free or has
@@ -171,7 +157,7 @@ func (l *Lease) Acquire(ctx context.Context) error {
 }
 
 func (l *Lease) acquire(ctx context.Context) error {
-	if l.shared != nil && l.claimRevision() != 0 {
+	if l.shared != nil && l.snapshot().revision != 0 {
 		if err := l.shared.keep(ctx); err != nil {
 			return err
 		}
@@ -198,10 +184,10 @@ func (l *Lease) acquire(ctx context.Context) error {
 // read reads the lease, and the session that it names. The lease itself is read only if it may have changed: where it
 // is renewed, the holder knows its revision, and where a session is renewed instead, it is read once a TTL.
 func (l *Lease) read(ctx context.Context) (r reading, err error) {
-	isRenewed := l.shared == nil && l.claimRevision() != 0
+	isRenewed := l.shared == nil && l.snapshot().revision != 0
 	isKnown := isRenewed || l.shared != nil && l.stored.claim != nil && l.stored.claim.Session != nil
 	age := l.options.TTL
-	if l.state.isPatient && l.claimRevision() == 0 {
+	if l.state.isPatient && l.snapshot().revision == 0 {
 		age *= 2
 	}
 	if !isKnown || l.isStale || !isRenewed && l.now()-l.storedAt > age {
@@ -222,14 +208,10 @@ func (l *Lease) read(ctx context.Context) (r reading, err error) {
 }
 
 // inherited is the assignment in the own claim.
-func (l *Lease) inherited() (a Assignment) {
-	l.Update(func(c *Claim) bool {
-		if c.Assignment != nil {
-			a = *c.Assignment
-		}
-		return false
-	})
-	return a
+func (l *Lease) inherited() Assignment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return *cmp.Or(l.options.Claim.Assignment, &Assignment{})
 }
 
 // Update changes the own claim. The holder stores it at once if change returns true, and announces it.
@@ -362,7 +344,7 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 	key := l.bucket.keys.Watch(l.options.Key, func(change natsx.Change) {
 		// Without a key the connection was restored: only a replica that waits may have missed a change. Further
 		// announcements do not make the attempt earlier.
-		own := l.claimRevision()
+		own := l.snapshot().revision
 		isNews := change.Revision != own && (change.Key != "" || own == 0)
 		if isNews && !l.isHinted.Swap(true) {
 			attempts.Within(l.options.HintDelay())
@@ -390,7 +372,7 @@ func (l *Lease) attempt(ctx, started context.Context) time.Duration {
 	l.isDue.Store(false)
 	l.isStale = l.isHinted.Swap(false) || l.isStale
 	began, longest := l.now(), MaxTTL
-	if started.Err() == nil || l.claimRevision() != 0 {
+	if started.Err() == nil || l.snapshot().revision != 0 {
 		if err := l.Acquire(ctx); err != nil && started.Err() == nil {
 			longest = readInterval(l.options.TTL)
 			l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
@@ -408,7 +390,7 @@ func (l *Lease) Run(ctx context.Context, changed func(ctx context.Context, term 
 
 // pause is how long to wait for the next attempt after one that began at a time.
 func (l *Lease) pause(began time.Duration) time.Duration {
-	if l.shared != nil && l.claimRevision() != 0 {
+	if l.shared != nil && l.snapshot().revision != 0 {
 		return time.Until(l.shared.current.Load().due)
 	}
 	l.mu.Lock()

@@ -271,11 +271,11 @@ func TestRenewedWhileItEnds(t *testing.T) {
 		if _, session := l.shared.session(); session.Term == 0 {
 			return 0
 		}
-		return l.shared.current.Load().lease.claimRevision()
+		return l.shared.current.Load().lease.snapshot().revision
 	}
 	hold(t, l)
 	ctx, cancel := context.WithCancel(t.Context())
-	renewed, own := false, l.claimRevision()
+	renewed, own := false, l.snapshot().revision
 	l.Run(ctx, func(context.Context, uint64) {
 		cancel()
 		before := revision()
@@ -287,7 +287,7 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	if !renewed {
 		t.Error("the lease is not renewed while its holder ends")
 	}
-	if l.claimRevision() != own {
+	if l.snapshot().revision != own {
 		t.Error("the lease is renewed, not only its session")
 	}
 }
@@ -367,7 +367,7 @@ func TestLeftSessions(t *testing.T) {
 	const standby = "process.standby" // of a pipeline named process
 	for key, ttl := range map[string]time.Duration{"process.5": MinTTL, "process.6": MaxTTL, standby: MinTTL} {
 		l := bucket.renewed(Options{Key: key, Claim: Claim{Holder: key}, TTL: ttl})
-		until(func() bool { return l.claimRevision() != 0 }, func() error { return l.Acquire(t.Context()) })
+		until(func() bool { return l.snapshot().revision != 0 }, func() error { return l.Acquire(t.Context()) })
 	}
 	holds := func(key string) bool {
 		var e entry

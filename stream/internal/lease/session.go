@@ -108,7 +108,7 @@ func (s *sharedSession) keep(ctx context.Context) error {
 	}
 	var err error
 	if l != nil {
-		if err = l.Acquire(ctx); l.isLost() {
+		if err = l.Acquire(ctx); l.snapshot().isLost() {
 			l = nil
 		}
 	}

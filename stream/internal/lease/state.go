@@ -56,6 +56,9 @@ func (s *state) tenure(at time.Duration, session Tenure) Tenure {
 	return t
 }
 
+// isLost reports whether another replica was seen to have the lease.
+func (s state) isLost() bool { return s.revision == 0 && s.observed.revision != 0 }
+
 // lose notes that this replica does not hold the lease.
 func (s *state) lose() { s.term, s.revision = 0, 0 }
 
