@@ -82,3 +82,11 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// Signal wakes the goroutine that waits on a channel of capacity one. A signal that it has not received yet stays.
+func Signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -36,8 +36,8 @@ func (d *DeadShare) Record(code wire.Code, text string) {
 	d.newest.push(code != "", shareOf)
 	switch dead, n := d.newest.bad, len(d.newest.isBad); {
 	case code != "" && n >= minShared && 10*dead > 9*n:
-		reason := fmt.Sprintf("%d of the last %d messages cannot be answered; the last, %s: %s; `embedd dlq ls %s` lists the "+
-			"dead letters", dead, n, code, text, d.Pipeline)
+		reason := fmt.Sprintf("%d of the last %d messages cannot be answered; the last, %s: %s; `embedd dlq ls %s` lists "+
+			"the dead letters", dead, n, code, text, d.Pipeline)
 		if d.Conditions.Set(DeadLetterShare, reason) {
 			d.Log.Warn("nearly all messages are dead letters", "reason", reason)
 		}

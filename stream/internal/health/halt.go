@@ -26,7 +26,8 @@ func (h *Halt) Record(isBad bool, reason string) bool {
 	if h.reason != "" || !isBad || h.newest.bad < h.Bad {
 		return false
 	}
-	h.reason = fmt.Sprintf("%d of the newest %d messages were bad, the last: %s", h.newest.bad, len(h.newest.isBad), reason)
+	h.reason = fmt.Sprintf("%d of the newest %d messages were bad, the last: %s", h.newest.bad, len(h.newest.isBad),
+		reason)
 	return true
 }
 

@@ -33,7 +33,6 @@ type feature uint8
 
 const (
 	always feature = iota
-	onDemand
 	lateLabels
 	summaries
 )
@@ -113,7 +112,7 @@ var (
 		help: "Summaries of blocks of the input by result: stored, duplicate (another replica had stored the same), " +
 			"recomputed (the stored one was unusable), sent (to the hub).",
 		starts: each("stored", "duplicate", "recomputed", "sent")})
-	EdgeSummaries = define(Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"}, of: onDemand,
+	EdgeSummaries = define(Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"},
 		help: "At a hub: summaries received from an edge: learned, duplicate (their messages had been learned before), " +
 			"or rejected (damaged, or of other settings or features; the status says which)."})
 	LabelMessages = define(Metric{name: "embedd_label_messages_total", labels: []string{"result"}, of: lateLabels,
@@ -281,7 +280,7 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 		g.pipelines[pipeline] = s
 	}
 	for _, m := range metrics {
-		if m.of == onDemand || m.of == lateLabels && !hasLateLabels || m.of == summaries && !hasSummaries {
+		if m.of == lateLabels && !hasLateLabels || m.of == summaries && !hasSummaries {
 			continue
 		}
 		for _, values := range m.starts {

@@ -202,10 +202,7 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 			c.hasOthers.Store(len(c.Conn.Servers()) > 1)
 			c.partitioned.Store(partitioned)
 			if partitioned != nil {
-				select {
-				case c.isolated <- struct{}{}:
-				default:
-				}
+				natsx.Signal(c.isolated)
 			}
 		} else {
 			c.partitioned.Store(nil)

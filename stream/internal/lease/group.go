@@ -76,12 +76,7 @@ func (s *session) isPatient() bool {
 	return a != nil && a.ownersBefore(s.Own.Holder) >= successors
 }
 
-func (s *session) wake() {
-	select {
-	case s.wakeups <- struct{}{}:
-	default:
-	}
-}
+func (s *session) wake() { natsx.Signal(s.wakeups) }
 
 // run follows the assignment until another process has the key of the session, or ctx is done and all is drained.
 func (s *session) run(ctx context.Context) {

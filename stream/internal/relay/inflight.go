@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -92,7 +91,7 @@ func (f *inFlight) remove(in *input) {
 	f.mu.Lock()
 	if in.source.isOrdered() {
 		in.source.inFlight--
-		scope.Signal(in.source.removed)
+		natsx.Signal(in.source.removed)
 	}
 	delete(f.inputs, keyOf(in))
 	f.bytes -= in.size + in.expanded
@@ -104,8 +103,8 @@ func (f *inFlight) remove(in *input) {
 	}
 	f.mu.Unlock()
 	endSpan(in.span, nil)
-	scope.Signal(f.freed)
-	scope.Signal(f.removed)
+	natsx.Signal(f.freed)
+	natsx.Signal(f.removed)
 }
 
 // await waits until isReady, which is called with the lock held, returns true. It returns false when ctx is done first.
@@ -142,7 +141,7 @@ func (f *inFlight) beginProcessing(ctx context.Context, in *input, expanded, lim
 		return false
 	}
 	f.activity.processing.Add(1)
-	scope.Signal(f.freed)
+	natsx.Signal(f.freed)
 	return true
 }
 
@@ -185,7 +184,7 @@ func (f *inFlight) awaitRoom(ctx context.Context, limit int64) (bytes int64, mes
 	}) {
 		return 0, 0
 	}
-	scope.Signal(f.freed) // other pulls wait for the same
+	natsx.Signal(f.freed) // other pulls wait for the same
 	return bytes, messages
 }
 

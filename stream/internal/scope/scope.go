@@ -92,11 +92,3 @@ func (s *Scope) InputGone() error {
 	return spec.Describe(fmt.Sprintf("the input stream %s is gone; create it again: 'embedd setup --apply'", s.Stream),
 		jetstream.ErrStreamNotFound)
 }
-
-// Signal wakes the goroutine that waits on a channel of capacity one. A signal that it has not received yet stays.
-func Signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/scope"
 )
 
 // synchronizer keeps the reader of rows and the reader of labels in the order of the server's timestamps. A restart
@@ -40,7 +39,7 @@ func (p *progress) moveTo(t time.Time) {
 		p.reached = t
 	}
 	p.movedAt = time.Now()
-	scope.Signal(p.wake)
+	natsx.Signal(p.wake)
 }
 
 // moveLabels records up to which time labels are read, and whether that is the end of their stream.
