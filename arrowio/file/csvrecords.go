@@ -10,9 +10,9 @@ import (
 	"unicode"
 )
 
-// csvRecords reads the records of CSV text as encoding/csv does, but keeps CRLF in quoted fields. It splits lines without
-// quotes itself, which is several times as fast; encoding/csv reads records with quotes, and lines longer than the
-// buffer, from the same buffer.
+// csvRecords reads the records of CSV text as encoding/csv does, but keeps CRLF in quoted fields. It splits lines
+// without quotes itself, which is several times as fast; encoding/csv reads records with quotes, and lines longer than
+// the buffer, from the same buffer.
 type csvRecords struct {
 	in        *bufio.Reader
 	quoted    *csv.Reader // of keep, one line at a time

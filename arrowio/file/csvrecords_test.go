@@ -40,8 +40,8 @@ func recordsOf(read func() ([]string, error), line func(int) int) (all []recordO
 // lines are compared with the buffer. It drops the CR of each CRLF in a field.
 func TestRecords(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	pieces := []string{"a", "1.5", ",", ",", ",", ";", "\n", "\n", "\r\n", "\r", "\"", "\"\"", "\"x\",", "\"a\nb\"", "\"\r\n\"",
-		" ", "é", strings.Repeat("long", 1500)}
+	pieces := []string{"a", "1.5", ",", ",", ",", ";", "\n", "\n", "\r\n", "\r", "\"", "\"\"", "\"x\",", "\"a\nb\"",
+		"\"\r\n\"", " ", "é", strings.Repeat("long", 1500)}
 	check := func(text string, delimiter rune, trim bool) {
 		want := csv.NewReader(strings.NewReader(text))
 		want.Comma, want.TrimLeadingSpace = delimiter, trim

@@ -601,7 +601,8 @@ func TestTimesBeyondParquet(t *testing.T) {
 	b.AppendNull()
 	b.Append(true)
 	b.ValueBuilder().(*array.TimestampBuilder).AppendValues([]arrow.Timestamp{1, math.MaxInt64}, nil)
-	if _, err := save(b.NewArray()); err == nil || !strings.Contains(err.Error(), `column "t", row 2: 9223372036854775807 s`) {
+	_, err = save(b.NewArray())
+	if err == nil || !strings.Contains(err.Error(), `column "t", row 2: 9223372036854775807 s`) {
 		t.Errorf("a list: %v", err)
 	}
 }

@@ -211,8 +211,8 @@ func TestLiteralLDAReportsCollapsedDirections(t *testing.T) {
 	}
 }
 
-// TestTieOfTheFirstResponses: two responses are fitted exactly and share an eigenvalue. The third is no part of the tie,
-// so its direction stays behind theirs: that of the third feature alone.
+// TestTieOfTheFirstResponses: two responses are fitted exactly and share an eigenvalue. The third is no part of the
+// tie, so its direction stays behind theirs: that of the third feature alone.
 func TestTieOfTheFirstResponses(t *testing.T) {
 	d := &model.Data{M: 3, Classes: []string{"a", "b", "c", "d"}}
 	for i := range 40 {
