@@ -41,17 +41,17 @@ func NewCache[T any](age time.Duration) *Cache[T] {
 // Get returns what a request returned that began at most the age of the cache ago, and calls request if no other caller
 // has. Callers share the value; of a stream they must only read the cached info.
 func (c *Cache[T]) Get(ctx context.Context, name string, request func(context.Context) (T, error)) (T, error) {
-	value, _, err := c.GetAt(ctx, name, request)
+	value, _, err := c.GetAt(ctx, name, time.Time{}, request)
 	return value, err
 }
 
-// GetAt is Get with the time at which the request began.
-func (c *Cache[T]) GetAt(ctx context.Context, name string, request func(context.Context) (T, error)) (T, time.Time,
-	error) {
+// GetAt is Get for a request that began after a time, and returns when it began.
+func (c *Cache[T]) GetAt(ctx context.Context, name string, after time.Time,
+	request func(context.Context) (T, error)) (T, time.Time, error) {
 	for {
 		c.mu.Lock()
 		r := c.requests[name]
-		if r == nil || r.canceled || time.Since(r.begin) > c.age {
+		if r == nil || r.canceled || time.Since(r.begin) > c.age || !r.begin.After(after) {
 			r = &sharedRequest[T]{begin: time.Now(), done: make(chan struct{})}
 			c.requests[name] = r
 			c.mu.Unlock()

@@ -337,7 +337,7 @@ func SubjectEnds(ctx context.Context, js jetstream.JetStream, stream, prefix str
 // State returns the state of the bucket as it was at most a second ago, and when that was. A bucket that does not exist
 // is no error, and has the zero state: Get may create it.
 func (b *Bucket) State(ctx context.Context) (now KeySourceState, at time.Time, err error) {
-	s, at, err := b.streams.GetAt(ctx, b.stream(), func(ctx context.Context) (jetstream.Stream, error) {
+	s, at, err := b.streams.GetAt(ctx, b.stream(), time.Time{}, func(ctx context.Context) (jetstream.Stream, error) {
 		return Stream(ctx, b.js, b.stream())
 	})
 	switch {

@@ -199,8 +199,11 @@ func (l *Lease) read(ctx context.Context) (r reading, err error) {
 	}
 	r = reading{entry: l.stored, at: l.now()}
 	if l.shared != nil && r.claim != nil && r.claim.Session != nil && r.claim.Holder != l.options.Claim.Holder {
-		var at time.Time
-		if at, err = l.shared.addSession(ctx, &r, l.began.Add(l.storedAt)); r.session.claim != nil {
+		var at, after time.Time
+		if l.state.observed.revision != 0 {
+			after = l.began.Add(l.state.observed.last)
+		}
+		if at, err = l.shared.addSession(ctx, &r, l.began.Add(l.storedAt), after); r.session.claim != nil {
 			r.at = at.Sub(l.began)
 		}
 	}

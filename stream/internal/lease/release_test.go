@@ -223,6 +223,28 @@ func TestPatienceEnds(t *testing.T) {
 	natstest.Await(t, "it is read more often", func() bool { return waiting.pause(waiting.now()) <= MaxTTL/4 })
 }
 
+// TestExpiresBetweenReadings: a lease that has expired soon after it was read is taken at once. The shared reading of the
+// session, which is younger than the cache's limit, does not show that yet.
+func TestExpiresBetweenReadings(t *testing.T) {
+	t.Parallel()
+	bucket, js := open(t)
+	other, err := Open(t.Context(), js, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold(t, other.Lease(Options{Key: "p", Claim: Claim{Holder: "holder"}, TTL: MaxTTL}))
+	waiting := bucket.Lease(Options{Key: "p", Claim: Claim{Holder: "waiting"}, TTL: MaxTTL})
+	if err := waiting.Acquire(t.Context()); err != nil || waiting.Term() != 0 {
+		t.Fatalf("term %d, %v", waiting.Term(), err)
+	}
+	o := &waiting.state.observed
+	o.since = o.last - expiry(MaxTTL) + time.Millisecond
+	time.Sleep(2 * time.Millisecond)
+	if err := waiting.Acquire(t.Context()); err != nil || waiting.Term() == 0 {
+		t.Errorf("the lease has expired, and is not acquired: %v", err)
+	}
+}
+
 // TestLoserKnowsTheHolder: when two replicas acquire a lease concurrently, both know the holder afterwards.
 func TestLoserKnowsTheHolder(t *testing.T) {
 	t.Parallel()
@@ -501,7 +523,7 @@ func (b *Bucket) revision(ctx context.Context, key string, ttl time.Duration) (u
 	r := reading{}
 	var err error
 	if r.entry, err = b.read(ctx, key, ttl); r.claim != nil && r.claim.Session != nil {
-		_, err = b.sessionOf(ttl).addSession(ctx, &r, time.Now())
+		_, err = b.sessionOf(ttl).addSession(ctx, &r, time.Now(), time.Time{})
 	}
 	if r.claim == nil || err != nil {
 		return 0, err

@@ -203,14 +203,15 @@ func (s *sharedSession) leave(ctx context.Context) {
 }
 
 // addSession adds to a reading of a lease, answered at a time, that of the session that its claim names, and returns
-// when that was answered. An older, shared reading does not show that the session is over: it may have begun since.
-func (s *sharedSession) addSession(ctx context.Context, r *reading, answered time.Time) (time.Time, error) {
+// when that was answered. It is a reading that was requested after a time: the last one shows nothing new. An older,
+// shared reading does not show that the session is over: it may have begun since.
+func (s *sharedSession) addSession(ctx context.Context, r *reading, answered, after time.Time) (time.Time, error) {
 	key := r.claim.Session.Key
 	request := func(ctx context.Context) (sessionReading, error) {
 		e, err := s.bucket.read(ctx, key, s.ttl)
 		return sessionReading{e, time.Now()}, err
 	}
-	e, began, err := s.read.GetAt(ctx, key, request)
+	e, began, err := s.read.GetAt(ctx, key, after, request)
 	if err == nil && began.Before(answered) && r.isOver(e.entry) {
 		e, err = request(ctx)
 	}
