@@ -98,8 +98,7 @@ func (s *session) run(ctx context.Context) {
 	}
 	defer func() {
 		stop()
-		s.lease.Release(ctx)
-		if s.member.isLeaving {
+		if s.lease.Release(ctx) && s.member.isLeaving { // while no server answers it would only wait
 			s.handOver()
 		}
 		release()

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
@@ -240,6 +242,42 @@ func TestFormerCoordinator(t *testing.T) {
 	if a := l.inherited(); a.Number != 9 {
 		t.Errorf("the assignment is %v, want number 9", a)
 	}
+}
+
+// TestLeavesWithoutServer: a coordinator that leaves while its session cannot be released does not wait until
+// its parts are assigned to others.
+func TestLeavesWithoutServer(t *testing.T) {
+	t.Parallel()
+	_, js := open(t)
+	server := &unreachable{JetStream: js}
+	ctx, leave := context.WithCancel(t.Context())
+	g := Group{Bucket: &Bucket{keys: natsx.NewBucket(server, BucketName)}, Name: "g", Own: Claim{Holder: "a"},
+		TTL: time.Minute, Parts: [][]string{{"x"}}, Logger: slog.New(slog.DiscardHandler)}
+	var began time.Time
+	g.Work = func(ctx context.Context, _ string, _ *Lease, _ Tenure) {
+		server.isDown.Store(true)
+		leave()
+		<-ctx.Done()
+		began = time.Now()
+	}
+	g.Run(ctx)
+	if waited := time.Since(began); !(waited < ReleaseTimeout) {
+		t.Errorf("it has left after %v", waited)
+	}
+}
+
+// unreachable is a server to which nothing can be published while isDown is set.
+type unreachable struct {
+	jetstream.JetStream
+	isDown atomic.Bool
+}
+
+func (u *unreachable) PublishMsg(ctx context.Context, msg *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck,
+	error) {
+	if u.isDown.Load() {
+		return nil, nats.ErrNoResponders
+	}
+	return u.JetStream.PublishMsg(ctx, msg, o...)
 }
 
 // TestDeletedBucket: a bucket that was deleted is created again, and a replica acquires its lease again.

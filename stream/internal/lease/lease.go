@@ -412,14 +412,14 @@ const ReleaseTimeout = 2 * time.Second
 
 // Release deletes the lease if this replica holds it, or hands it over, so that another can acquire it at once, however
 // this process ends. An unconfirmed write cannot survive it: it is stored before the delete, which then expects its
-// revision, or rejected after it.
-func (l *Lease) Release(ctx context.Context) {
+// revision, or rejected after it. It returns false if the lease expires instead, as when no server answers.
+func (l *Lease) Release(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReleaseTimeout)
 	defer cancel()
-	l.release(ctx)
+	return l.release(ctx)
 }
 
-func (l *Lease) release(ctx context.Context) {
+func (l *Lease) release(ctx context.Context) bool {
 	if l.hasJoined {
 		l.hasJoined = false
 		defer l.shared.leave(ctx)
@@ -436,7 +436,7 @@ func (l *Lease) release(ctx context.Context) {
 	claim.IsLeft = claim.Assignment != nil // the next holder continues with it
 	l.mu.Unlock()
 	if !isHeld {
-		return
+		return true
 	}
 	key, ttl := l.options.Key, l.options.TTL
 	err := l.bucket.end(ctx, key, &claim, revision, ttl)
@@ -455,4 +455,5 @@ func (l *Lease) release(ctx context.Context) {
 			l.shared.isAbandoned.Store(true)
 		}
 	}
+	return err == nil
 }

@@ -179,7 +179,9 @@ func (e *Election) HasEndedStandby() bool {
 // RecordEndOfStandby records that standby was ended for a term, under which the stage may write then. It returns false
 // if that term is over: then the stage must return to standby.
 func (e *Election) RecordEndOfStandby(term uint64) bool {
-	return e.MustEndStandby() == term && e.trainer.enter(term, training)
+	now := e.trainer.current.Load()
+	return now != nil && now.lease == term && now.phase == mustEndStandby &&
+		e.trainer.current.CompareAndSwap(now, &leaderTerm{term, now.pointer, training})
 }
 
 // otherTrainer is a sentence on which replica is the trainer, "" when this one is.
