@@ -73,6 +73,9 @@ func Backoff(ctx context.Context, attempt int) bool {
 	return Sleep(ctx, min(50*time.Millisecond<<min(attempt, 8), 5*time.Second))
 }
 
+// ShortBackoff is Backoff with pauses of up to 1.6 s.
+func ShortBackoff(ctx context.Context, attempt int) bool { return Backoff(ctx, min(attempt, 5)) }
+
 // Sleep waits, and returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {

@@ -181,7 +181,7 @@ func (c *confirmer) confirm(ctx context.Context, o *part) error {
 			c.Log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
 				c.explain(err, o.msg.Subject))
 		}
-		if !natsx.Backoff(ctx, min(attempt, 5)) || !c.awaitConnection(ctx) {
+		if !natsx.ShortBackoff(ctx, attempt) || !c.awaitConnection(ctx) {
 			return err
 		}
 		if !errors.Is(o.err, errDuplicate) {

@@ -163,7 +163,7 @@ func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
 				d.conditions.SetError(health.Lookup, fmt.Errorf("earlier outputs cannot be looked up: %w", err))
 				d.logged.Warn(d.log, "the end of the output stream cannot be read; trying again", "error", err)
 			}
-			if !natsx.Backoff(ctx, min(attempt, 5)) {
+			if !natsx.ShortBackoff(ctx, attempt) {
 				return
 			}
 		}

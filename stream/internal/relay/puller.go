@@ -49,7 +49,7 @@ func (p *puller) run(ctx context.Context) error {
 		case errors.Is(err, spec.ErrConsumerTaken):
 			return err
 		case err != nil:
-			natsx.Backoff(ctx, min(attempt, 5))
+			natsx.ShortBackoff(ctx, attempt)
 			attempt++
 		case hasPulled:
 			attempt = 0

@@ -102,7 +102,7 @@ func (r *reader) Run(ctx context.Context) {
 				health.Timestamp(time.Now()), err))
 		}
 		r.Log.Debug("the reader of the training path restarts", "from", r.at.next, "error", err)
-		if !natsx.Backoff(ctx, min(attempt, 5)) {
+		if !natsx.ShortBackoff(ctx, attempt) {
 			return
 		}
 		attempt++
