@@ -124,6 +124,7 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 		}
 		heard = time.Now()
 		if ended, err = readStatus(msg); !ended {
+			silence.Reset(maxSilence)
 			continue
 		}
 		delivered, isCounted := deliveredBefore(msg, maxMessages)

@@ -155,7 +155,7 @@ func (b *Bucket) Follow(ctx context.Context, pipeline string, keys []FollowedKey
 	return FollowKeys(ctx, KeySource{
 		State: b.State,
 		Watch: func(notify func(Change)) func() { return b.Watch(pipeline+".", notify).Stop },
-		Poll:  func() time.Duration { return jitter(KeyPoll) },
+		Poll:  func() time.Duration { return task.AtTick(jitter(KeyPoll)) },
 	}, keys)
 }
 

@@ -42,11 +42,23 @@ func Every(ctx context.Context, interval time.Duration, do func(context.Context)
 // began is the moment from which all ticks are counted.
 var began = time.Now()
 
-// AwaitTick waits for the next tick of an interval, and returns false if ctx ends first. The ticks of all goroutines
-// coincide, so that an idle process wakes up once for all of them.
+// UntilTick returns the time until the next tick of an interval. The ticks of all goroutines coincide, so that an idle
+// process wakes up once for all of them.
+func UntilTick(interval time.Duration) time.Duration { return interval - time.Since(began)%interval }
+
+// AtTick shortens a pause so that it ends at a tick of a second, unless it is shorter than two seconds.
+func AtTick(pause time.Duration) time.Duration {
+	if pause < 2*time.Second {
+		return pause
+	}
+	first := UntilTick(time.Second)
+	return first + (pause - first).Truncate(time.Second)
+}
+
+// AwaitTick waits for the next tick of an interval, and returns false if ctx ends first.
 func AwaitTick(ctx context.Context, interval time.Duration) bool {
 	select {
-	case <-time.After(interval - time.Since(began)%interval):
+	case <-time.After(UntilTick(interval)):
 		return true
 	case <-ctx.Done():
 		return false

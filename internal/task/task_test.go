@@ -134,3 +134,22 @@ func TestAwaitTick(t *testing.T) {
 		}
 	})
 }
+
+// TestAtTick: a long pause ends at the last tick of a second within it, and a short one is as long as requested.
+func TestAtTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, pause := range []time.Duration{2 * time.Second, 10 * time.Second / 3, time.Hour} {
+			time.Sleep(time.Second / 7)
+			got := AtTick(pause)
+			if time.Sleep(got); UntilTick(time.Second) != time.Second || !(got > pause-time.Second && got <= pause) {
+				t.Errorf("%v becomes %v, and the next tick is %v later", pause, got, UntilTick(time.Second))
+			}
+			if got := AtTick(pause); got != pause.Truncate(time.Second) {
+				t.Errorf("at a tick %v becomes %v", pause, got)
+			}
+		}
+		if got := AtTick(1999 * time.Millisecond); got != 1999*time.Millisecond {
+			t.Errorf("1.999 s become %v", got)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 )
 
 // Follow calls adopt whenever another process makes another version the live one, or pins or unpins it, until ctx is
@@ -24,7 +25,7 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) (stop 
 			interval = min(interval, poll)
 			return stop
 		},
-		Poll: func() time.Duration { return interval },
+		Poll: func() time.Duration { return task.UntilTick(interval) },
 	}, []natsx.FollowedKey{{Key: r.pipeline, Read: func(ctx context.Context) (uint64, error) {
 		revision, err := r.poll(ctx, adopt)
 		if err != nil {

@@ -398,7 +398,7 @@ func (l *Lease) pause(began time.Duration) time.Duration {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(l.state.next(began)-l.now(), 0)
+	return task.AtTick(max(l.state.next(began)-l.now(), 0))
 }
 
 // IsHolder asks the leader whether this replica holds the lease.

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/task"
 )
 
 // sharedSession is what the leases of a process with one TTL share: its session, which their claims name, and what
@@ -128,7 +129,8 @@ func (s *sharedSession) keep(ctx context.Context) error {
 	if ctx.Err() != nil {
 		interval = 0 // the next lease tries again
 	}
-	s.current.Store(&currentSession{l, began.Add(interval)})
+	pause := task.AtTick(time.Until(began.Add(interval)))
+	s.current.Store(&currentSession{l, time.Now().Add(pause)})
 	return err
 }
 
