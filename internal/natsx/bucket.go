@@ -39,6 +39,8 @@ type Bucket struct {
 	watches  map[string]*announcements // by pipeline
 	restored chan nats.Status          // of the connection, while there are watches
 	refused  map[string]Refusal        // by key
+	// unconfirmed has the revision before a write of a key that was not confirmed. Get announces a later one.
+	unconfirmed map[string]uint64
 }
 
 // OpenBucket opens a bucket that exists. If it mirrors another one, any message counts as an entry: the mirror has
@@ -120,7 +122,36 @@ func (b *Bucket) Get(ctx context.Context, key string) (value []byte, revision ui
 		}
 		value, revision, err = b.get(ctx, key)
 	}
+	b.mu.Lock()
+	before, isUnconfirmed := b.unconfirmed[key]
+	isStored := isUnconfirmed && err == nil && revision > before
+	if isStored {
+		delete(b.unconfirmed, key)
+	}
+	b.mu.Unlock()
+	if isStored {
+		b.Announce(key, revision)
+	}
 	return value, revision, err
+}
+
+// announceWrite announces a write of a key that had a revision before it. If the write was not confirmed, Get announces
+// it when it finds it stored.
+func (b *Bucket) announceWrite(key string, before, next uint64, err error) {
+	b.mu.Lock()
+	switch {
+	case err == nil:
+		delete(b.unconfirmed, key)
+	case !errors.Is(err, ErrConflict): // a conflict may be with the write itself
+		if b.unconfirmed == nil {
+			b.unconfirmed = map[string]uint64{}
+		}
+		b.unconfirmed[key] = before
+	}
+	b.mu.Unlock()
+	if err == nil {
+		b.Announce(key, next)
+	}
 }
 
 func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
@@ -279,9 +310,7 @@ func IsDeleteMarker(header nats.Header) bool {
 // Update stores a value if the key is still at a revision, 0 for none. Otherwise the error is ErrConflict.
 func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	next, err := b.Renew(ctx, key, value, revision)
-	if err == nil {
-		b.Announce(key, next)
-	}
+	b.announceWrite(key, revision, next, err)
 	return next, err
 }
 
@@ -298,9 +327,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 	marker := nats.NewMsg(b.prefix + key)
 	marker.Header.Set("KV-Operation", "DEL")
 	next, err := PublishExpecting(ctx, b.js, marker, revision)
-	if err == nil {
-		b.Announce(key, next)
-	}
+	b.announceWrite(key, revision, next, err)
 	return err
 }
 

@@ -153,6 +153,49 @@ func TestDeletedBucket(t *testing.T) {
 	}
 }
 
+// TestAnnouncedWhenReadBack: a write whose confirmation was lost is announced, once, when it is read back.
+func TestAnnouncedWhenReadBack(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t, natstest.New(t).JS)
+	b.AnnounceChanges()
+	changes := make(chan Change, 100)
+	defer b.Watch("p.key", func(c Change) { changes <- c }).Stop()
+	lost, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Update(lost, "p.key", []byte("v"), 0); err == nil {
+		t.Fatal("the write is confirmed")
+	}
+	if _, _, err := b.Get(t.Context(), "p.key"); err != nil { // not stored yet
+		t.Fatal(err)
+	}
+	first, err := b.Renew(t.Context(), "p.key", []byte("v"), 0) // now the server stores it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Update(t.Context(), "p.key", []byte("v"), 0); !errors.Is(err, ErrConflict) {
+		t.Fatalf("a repeated write: %v", err)
+	}
+	for range 2 {
+		if _, _, err := b.Get(t.Context(), "p.key"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second, err := b.Update(t.Context(), "p.key", []byte("w"), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, revision := range []uint64{first, second} {
+		select {
+		case c := <-changes:
+			if c != (Change{"p.key", revision}) {
+				t.Errorf("announced is %+v, want revision %d", c, revision)
+			}
+		case <-time.After(natstest.Timeout):
+			t.Fatalf("revision %d is not announced", revision)
+		}
+	}
+}
+
 // TestFollow: keys are read at once, when a change was announced or not, and again after an error, during which the
 // others are followed.
 func TestFollow(t *testing.T) {
