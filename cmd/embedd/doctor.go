@@ -26,7 +26,6 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/embedded"
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/admin"
@@ -312,7 +311,7 @@ func (d *doctor) disks(c *config.Config) {
 	}
 	for dir := range dirs {
 		free, ok := freeBytes(dir)
-		switch _, err := durable.CheckWritable(dir); {
+		switch err := embedded.CheckStore(dir); {
 		case err != nil && dir == embedded.Store: // the model store has a check
 			d.fault("disk", fmt.Sprintf("%s cannot be written: %v", dir, err), "start in a directory that can be written")
 		case !ok:

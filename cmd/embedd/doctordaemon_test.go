@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,22 +81,30 @@ pipelines:
 	}
 }
 
-// TestStoreThatCannotBeWritten: run and doctor name the directory of the embedded server.
+// TestStoreThatCannotBeWritten: run and doctor name the directory of the embedded server, or that of its JetStream.
 func TestStoreThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	writeFile(t, dir, embedded.Store, "")
 	writeFile(t, dir, "embedd.yaml", `
 http: {listen: "127.0.0.1:0"}
 pipelines: {digits: {input: {stream: FEATURES, subject: features.digits}, schema: {features: [pixels]}}}
 `)
-	want := filepath.Join(dir, embedded.Store) + " is not a directory"
-	if code, _, errs := call(t.Context(), "run"); code != 1 || !strings.Contains(errs, "cannot write its store: "+want) {
-		t.Errorf("run: %d %s", code, errs)
-	}
-	if code, out, _ := call(t.Context(), "doctor"); code != 3 || !strings.Contains(out,
-		"fault  disk: embedd-data cannot be written:") {
-		t.Errorf("doctor: %d %s", code, out)
+	for _, store := range []string{filepath.Join(dir, embedded.Store), filepath.Join(dir, embedded.Store, "jetstream")} {
+		if err := os.MkdirAll(filepath.Dir(store), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Dir(store), filepath.Base(store), "")
+		want := "cannot write its store: " + store + " is not a directory"
+		if code, _, errs := call(t.Context(), "run"); code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("run: %d %s", code, errs)
+		}
+		if code, out, _ := call(t.Context(), "doctor"); code != 3 || !strings.Contains(out,
+			"fault  disk: embedd-data cannot be written:") {
+			t.Errorf("doctor: %d %s", code, out)
+		}
+		if err := os.Remove(store); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func Start(store string, port int) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := durable.CheckWritable(dir); err != nil { // the server would only log it
+	if err := CheckStore(dir); err != nil { // the server would only log it
 		return nil, fmt.Errorf("the embedded NATS server cannot write its store: %w; start in a directory that can be "+
 			"written, or use another server (nats.url, --server or NATS_URL)", err)
 	}
@@ -67,6 +67,15 @@ func Start(store string, port int) (*server.Server, error) {
 		return nil, fmt.Errorf("the embedded NATS server cannot enable JetStream: check that its store %s is writable", dir)
 	}
 	return s, nil
+}
+
+// CheckStore returns why a server cannot write its store, or nil: the store or the subdirectory of JetStream.
+func CheckStore(store string) error {
+	_, err := durable.CheckWritable(store)
+	if err == nil {
+		_, err = durable.CheckWritable(filepath.Join(store, server.JetStreamStoreDir))
+	}
+	return err
 }
 
 // Stop shuts the server down and waits for its end.
