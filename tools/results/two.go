@@ -99,7 +99,8 @@ func accuracyOf(ctx context.Context, how fit.Config, train, test *model.Data) (*
 	return m, 100 * float64(right) / float64(test.N), err
 }
 
-// best returns the candidate whose mean accuracy over all splits is best, of equal ones the first by name.
+// best returns the candidate whose mean accuracy over all splits is best, of equal ones the first by name; "" if none
+// was tried in each split.
 func (c *contest) best(i int) string {
 	best, most := "", 0.0
 	for _, name := range slices.Sorted(maps.Keys(c.candidates[i])) {
@@ -121,6 +122,10 @@ func writeTwo(out *bytes.Buffer, all []*contest) {
 		fmt.Fprintf(out, "| %s | %d |", c.set, c.splits)
 		for i, auto := range c.auto {
 			best := c.best(i)
+			if best == "" {
+				fmt.Fprintf(out, " %.1f | - | - | - | - |", stat.Mean(auto, nil))
+				continue
+			}
 			more, deviation := meanDifference(auto, c.alone[best])
 			deviates := "-"
 			if c.splits > 1 {

@@ -7,7 +7,7 @@ import (
 )
 
 // The best candidate has the best mean over all splits; one that was not tried in each split is left out. One split
-// has no error.
+// has no error. If none was tried in each split, auto is reported alone.
 func TestBestCandidate(t *testing.T) {
 	tried := map[string]bool{"lda none": true, "pca none": true, "mfa none": true}
 	c := &contest{set: "some", splits: 2, auto: [2][]float64{{70, 80}, {60, 60}},
@@ -25,5 +25,12 @@ func TestBestCandidate(t *testing.T) {
 	want = "| some | 1 | 70.0 | 90.0 | lda none | -20.0 | - | 60.0 | 60.0 | pca none | +0.0 | - |\n"
 	if !strings.HasSuffix(out.String(), want) {
 		t.Errorf("one split: want %s, got\n%s", want, out.String())
+	}
+	c.splits, c.auto[0] = 2, []float64{70, 80}
+	out.Reset()
+	writeTwo(&out, []*contest{c})
+	want = "| some | 2 | 75.0 | - | - | - | - | 60.0 | - | - | - | - |\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("no candidate in each split: want %s, got\n%s", want, out.String())
 	}
 }
