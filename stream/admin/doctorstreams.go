@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -177,11 +176,11 @@ func settingOf(n *needs.Need, stream, text, fix, flags string) Finding {
 // checkRetained checks that a stream takes the inputs, and keeps them until they are answered.
 func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
 	add := func(text, fix, flags string) { d.add(settingOf(n, c.Name, " "+text, fix, flags)) }
-	subjects := strings.Join(c.Subjects, ", ")
+	if f := needs.SubjectFault(&spec.Pipeline{Subject: n.Subject}, c); f != nil {
+		d.addFault(n.Purpose, n.Pipeline, f)
+		return
+	}
 	switch {
-	case len(c.Subjects) > 0 && c.Mirror == nil && len(c.Sources) == 0 && !wildcard.CoveredBy(n.Subject, c.Subjects):
-		add(fmt.Sprintf("takes %s and not %s: no input ever arrives", subjects, n.Subject),
-			"add the subject, or name another input.stream", "--subjects="+strings.Join(c.Subjects, ",")+","+n.Subject)
 	case c.MaxMsgsPerSubject > 0 && c.Discard == jetstream.DiscardOld:
 		add(fmt.Sprintf("keeps only the newest %d messages of a subject: inputs are gone before they are answered",
 			c.MaxMsgsPerSubject), "remove the limit", "--max-msgs-per-subject=-1")
