@@ -192,6 +192,10 @@ func TestLateLabels(t *testing.T) {
 	if l := report.Labels; l == nil || int(l.Joined) != joined+6 || l.RowsWaiting != 6 || l.Skipped != 1 || l.Note != "" {
 		t.Errorf("status of the labels: %+v", l)
 	}
+	if text := succeed(t, "status", "--server", s.ClientURL()); report.DeadLabels != 2 || !strings.Contains(text,
+		"2 label messages became dead letters") {
+		t.Errorf("%v label messages became dead letters:\n%s", report.DeadLabels, text)
+	}
 	if n := c.count("DEAD"); n != 2 {
 		t.Errorf("%d dead letters after the second restart, want the two of before", n)
 	}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -28,6 +29,11 @@ func TestLettersOfLabelsWait(t *testing.T) {
 	for _, text := range []string{"no Arrow", "nor this", "nor that"} {
 		s.store("labels.x", []byte(text))
 	}
+	s.until("they are in the status", func() bool {
+		var r Report
+		msg, err := s.js.Conn().Request(ServiceSubject("p", "status"), nil, ample)
+		return err == nil && json.Unmarshal(msg.Data, &r) == nil && r.DeadLabels == 3
+	})
 	time.Sleep(4 * time.Second) // longer than a dead letter may take to be confirmed
 	if n := s.state("dead").Msgs; n != 1 {
 		t.Fatalf("the full stream has %d messages", n)

@@ -83,6 +83,9 @@ func printReports(out *report.Output, reports []stream.Report) error {
 		if r.Claimed > 0 {
 			t.Below(fmt.Sprintf("%d answers have their second identity, because other messages had the first", r.Claimed))
 		}
+		if r.DeadLabels > 0 {
+			t.Below(fmt.Sprintf("%.0f label messages became dead letters since the start", r.DeadLabels))
+		}
 		if r.Undeliverable != nil && r.State != stream.StateParked {
 			t.Below(fmt.Sprintf("%d inputs are undeliverable: %s", r.Undeliverable.Messages, r.Undeliverable.Reason))
 		}

@@ -50,9 +50,10 @@ type Common struct {
 	Reason     string `json:"reason,omitempty"` // the state in a sentence; "" where the word is enough
 	// Claimed counts the answers that were sent under a second identity, because another message had theirs.
 	Claimed    uint64      `json:"claimed,omitempty"`
-	Messages   float64     `json:"messages"`             // inputs that were answered since the start
-	DeadRows   float64     `json:"dead_rows"`            // rows that became dead letters since the start
-	Conditions []Condition `json:"conditions,omitempty"` // what blocks answers, or needs attention
+	Messages   float64     `json:"messages"`              // inputs that were answered since the start
+	DeadRows   float64     `json:"dead_rows"`             // rows that became dead letters since the start
+	DeadLabels float64     `json:"dead_labels,omitempty"` // label messages that became dead letters since then
+	Conditions []Condition `json:"conditions,omitempty"`  // what blocks answers, or needs attention
 	Role       Role        `json:"role"`
 	Partitions *int        `json:"partitions,omitempty"` // that this process owns; nil without partitions
 	IsTrainer  bool        `json:"is_trainer"`           // this process is the trainer

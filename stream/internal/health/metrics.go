@@ -330,6 +330,9 @@ func (s *Series) Watch(status func() spec.Status) {
 // Add adds n to a counter; values are those of its labels other than the pipeline.
 func (s *Series) Add(m *Metric, n float64, values ...string) { s.of(m, values...).Add(n) }
 
+// Load returns a counter.
+func (s *Series) Load(m *Metric, values ...string) float64 { return s.of(m, values...).Load() }
+
 // Observe adds an observation to a histogram.
 func (s *Series) Observe(m *Metric, v float64, values ...string) { s.of(m, values...).Observe(v) }
 

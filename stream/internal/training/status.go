@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -49,6 +50,9 @@ func (p *Path) Event() string {
 // Report fills in the part of a status about training.
 func (p *Path) Report(s *spec.Status) {
 	s.LateLabels, s.InputEvent = p.HasLateLabels(), p.Event()
+	if s.LateLabels {
+		s.DeadLabels = p.Series.Load(health.LabelMessages, "dead")
+	}
 	if g := p.guard.Load(); g != nil {
 		s.Quarantined, s.TrainingStopped = int(g.quarantined.Load()), g.isStopped.Load()
 	}
