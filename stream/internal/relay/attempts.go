@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -30,8 +29,8 @@ type attempts struct {
 	sharedAt time.Time // when another process was last seen to receive messages, or some were lost
 
 	mu      sync.Mutex
-	floor   uint64            // all messages up to here are acknowledged or will not be delivered again
-	counts  map[uint64]uint64 // attempts by sequence, as last read or stored
+	floor   uint64       // all messages up to here are acknowledged or will not be delivered again
+	note    attemptsNote // as last read or stored
 	askedAt time.Time
 	since   time.Time
 }
@@ -43,6 +42,16 @@ const maxCounted = 64
 type attemptsNote struct {
 	Created  int64             `json:"stream_created"` // of the input stream, in nanoseconds
 	Attempts map[uint64]uint64 `json:"attempts"`       // by sequence
+	Stored   map[uint64]int64  `json:"stored"`         // when each message was stored, in nanoseconds
+}
+
+// of returns the attempts at a message. If an older copy of the stream was restored, a new message has the sequence of
+// another one, and a different time.
+func (n *attemptsNote) of(m *scope.Message) uint64 {
+	if stored := n.Stored[m.Origin.Seq]; stored != 0 && stored != m.Time.UnixNano() {
+		return 0
+	}
+	return n.Attempts[m.Origin.Seq]
 }
 
 // load starts with the state of a consumer and what is stored about its messages.
@@ -62,7 +71,7 @@ func (t *attempts) load(ctx context.Context, s *scope.Scope, created time.Time, 
 	if c.NumAckPending == 0 {
 		t.floor = t.upTo
 	}
-	t.counts = t.parse(note)
+	t.note = t.parse(note)
 	return nil
 }
 
@@ -72,12 +81,14 @@ func (t *attempts) key() string {
 }
 
 // parse reads a note. A note about another stream of the same name is ignored.
-func (t *attempts) parse(note []byte) map[uint64]uint64 {
-	var n attemptsNote
+func (t *attempts) parse(note []byte) (n attemptsNote) {
 	if json.Unmarshal(note, &n) != nil || n.Created != t.created.UnixNano() || n.Attempts == nil {
-		return map[uint64]uint64{}
+		n = attemptsNote{Created: t.created.UnixNano(), Attempts: map[uint64]uint64{}}
 	}
-	return n.Attempts
+	if n.Stored == nil { // also in a note of an earlier version
+		n.Stored = map[uint64]int64{}
+	}
+	return n
 }
 
 // isSuspect reports whether another process had a message and did not acknowledge it. previous is the consumer sequence
@@ -92,49 +103,50 @@ func (t *attempts) isSuspect(m *scope.Message, previous uint64) bool {
 
 // record stores that an attempt is about to begin, and returns how many there were. The first two deliveries count
 // without being stored: few messages are delivered a third time. It retries until ctx is done.
-func (t *attempts) record(ctx context.Context, seq uint64) uint64 {
+func (t *attempts) record(ctx context.Context, m *scope.Message) uint64 {
 	for attempt := 0; ; attempt++ {
-		n, err := t.increment(ctx, seq)
+		n, err := t.increment(ctx, m)
 		if err == nil || ctx.Err() != nil {
 			return n
 		}
-		t.Log.Warn("an attempt cannot be stored before it begins; trying again", "source",
-			fmt.Sprintf("%s:%d", t.Stream, seq), "error", err)
+		t.Log.Warn("an attempt cannot be stored before it begins; trying again", "source", m.Origin.Source(), "error", err)
 		if !natsx.Backoff(ctx, attempt) {
 			return n
 		}
 	}
 }
 
-func (t *attempts) increment(ctx context.Context, seq uint64) (uint64, error) {
-	var counts map[uint64]uint64
-	_, err := t.State.Modify(ctx, t.key(), func(note []byte) ([]byte, error) {
+func (t *attempts) increment(ctx context.Context, m *scope.Message) (uint64, error) {
+	var note attemptsNote
+	seq := m.Origin.Seq
+	_, err := t.State.Modify(ctx, t.key(), func(value []byte) ([]byte, error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		counts = t.parse(note)
-		n := max(counts[seq], 2) + 1
-		delete(counts, seq) // it stays, also if it is the oldest
-		sequences := slices.Sorted(maps.Keys(counts))
+		note = t.parse(value)
+		n := max(note.of(m), 2) + 1
+		delete(note.Attempts, seq) // it stays, also if it is the oldest
+		sequences := slices.Sorted(maps.Keys(note.Attempts))
 		for _, oldest := range sequences[:max(0, len(sequences)-maxCounted+1)] {
-			delete(counts, oldest)
+			delete(note.Attempts, oldest)
+			delete(note.Stored, oldest)
 		}
-		counts[seq] = n
-		return json.Marshal(attemptsNote{t.created.UnixNano(), counts})
+		note.Attempts[seq], note.Stored[seq] = n, m.Time.UnixNano()
+		return json.Marshal(note)
 	})
 	if err != nil {
 		return 0, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counts = counts
-	return counts[seq], nil
+	t.note = note
+	return note.Attempts[seq], nil
 }
 
 // areUsedUp reports whether more attempts at a message were recorded than are allowed.
-func (t *attempts) areUsedUp(o wire.Origin) bool {
+func (t *attempts) areUsedUp(m *scope.Message) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return o.Created.Equal(t.created) && t.counts[o.Seq] > t.Attempts
+	return m.Origin.Created.Equal(t.created) && t.note.of(m) > t.Attempts
 }
 
 // retractTimeout is how long the server may take to remove an attempt.
@@ -149,16 +161,15 @@ func (t *attempts) retract(ctx context.Context, in *input) {
 	in.isCounted = false
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retractTimeout)
 	defer cancel()
-	seq := in.Origin.Seq
-	_, err := t.State.Modify(ctx, t.key(), func(note []byte) ([]byte, error) {
+	_, err := t.State.Modify(ctx, t.key(), func(value []byte) ([]byte, error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		counts := t.parse(note)
-		if counts[seq] == 0 { // any client can write the bucket
-			return note, nil
+		note := t.parse(value)
+		if note.of(&in.Message) == 0 { // any client can write the bucket
+			return value, nil
 		}
-		counts[seq]--
-		return json.Marshal(attemptsNote{t.created.UnixNano(), counts})
+		note.Attempts[in.Origin.Seq]--
+		return json.Marshal(note)
 	})
 	if err != nil {
 		t.Log.Warn("an attempt that did not crash the process stays recorded", "source", in.Origin.Source(), "error", err)
@@ -169,12 +180,14 @@ func (t *attempts) retract(ctx context.Context, in *input) {
 const attemptPoll = 100 * time.Millisecond
 
 // mayLearn reports whether a message may be used for training: not if it crashed processes. It waits for a limited time
-// until a suspect message was answered: training must not crash on a message before the hot path has tried it.
-func (t *attempts) mayLearn(ctx context.Context, seq uint64, created time.Time, g *answerGate) bool {
+// until a suspect message was answered: training must not crash on a message before the hot path has tried it. created
+// is the creation time of the stream.
+func (t *attempts) mayLearn(ctx context.Context, m *scope.Message, created time.Time, g *answerGate) bool {
+	seq := m.Origin.Seq
 	for {
 		t.mu.Lock()
 		isCounted := created.Equal(t.created) && seq <= t.upTo
-		crashes := isCounted && t.counts[seq] > t.Attempts
+		crashes := isCounted && t.note.of(m) > t.Attempts
 		waits := isCounted && !crashes && seq > t.floor && time.Since(t.since) < 3*t.AckWait && !g.isWaitingForModel()
 		ask := waits && time.Since(t.askedAt) > attemptPoll
 		if ask {

@@ -16,6 +16,11 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
+// numbered is a message of the input stream.
+func numbered(seq uint64) *scope.Message {
+	return &scope.Message{Origin: wire.Origin{Seq: seq}, Time: time.Unix(1, 0)}
+}
+
 // loadAttempts returns the attempts of a replica, which has loaded what is stored about a consumer.
 func loadAttempts(t *testing.T, s *natstest.Server, config jetstream.ConsumerConfig) *attempts {
 	t.Helper()
@@ -57,13 +62,13 @@ func TestAttemptsOfTwoReplicas(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
-			if _, err := replicas[i%2].increment(t.Context(), 1); err != nil {
+			if _, err := replicas[i%2].increment(t.Context(), numbered(1)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	n, err := replicas[0].increment(t.Context(), 1)
+	n, err := replicas[0].increment(t.Context(), numbered(1))
 	if n != 2+100+1 || err != nil {
 		t.Errorf("%d of 100 survive, %v", n-3, err)
 	}
@@ -82,7 +87,7 @@ func TestAttemptsBoundAgain(t *testing.T) {
 	}
 	replica, created := a.Scope, a.created
 	var wg sync.WaitGroup
-	wg.Go(func() { a.record(t.Context(), 1) })
+	wg.Go(func() { a.record(t.Context(), numbered(1)) })
 	if err := a.load(t.Context(), replica, created, c.CachedInfo()); err != nil {
 		t.Error(err)
 	}
@@ -97,14 +102,14 @@ func TestAttemptsOfAnOlderMessage(t *testing.T) {
 	s.Publish(nats.NewMsg("in.x"))
 	a := loadAttempts(t, s, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
 	for seq := range uint64(maxCounted) {
-		a.record(t.Context(), 2+seq)
+		a.record(t.Context(), numbered(2+seq))
 	}
 	for want := uint64(3); want < 6; want++ {
-		if n := a.record(t.Context(), 1); n != want {
+		if n := a.record(t.Context(), numbered(1)); n != want {
 			t.Errorf("attempt %d counts as %d", want, n)
 		}
 	}
-	if n := len(a.counts); n != maxCounted {
+	if n := len(a.note.Attempts); n != maxCounted || len(a.note.Stored) != n {
 		t.Errorf("%d messages are counted", n)
 	}
 }
@@ -116,14 +121,14 @@ func TestRetract(t *testing.T) {
 	s.Publish(nats.NewMsg("in.x"))
 	a := loadAttempts(t, s, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
 	for _, retracts := range []int{0, 1, 5} {
-		if n, err := a.increment(t.Context(), 1); err != nil || n < 3 || n > 4 {
+		if n, err := a.increment(t.Context(), numbered(1)); err != nil || n < 3 || n > 4 {
 			t.Errorf("before %d are removed: %d attempts, %v", retracts, n, err)
 		}
 		for range retracts {
-			a.retract(t.Context(), &input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, isCounted: true})
+			a.retract(t.Context(), &input{Message: *numbered(1), isCounted: true})
 		}
 	}
-	if n, err := a.increment(t.Context(), 1); n != 3 || err != nil {
+	if n, err := a.increment(t.Context(), numbered(1)); n != 3 || err != nil {
 		t.Errorf("after all are removed: %d attempts, %v", n, err)
 	}
 }
@@ -131,11 +136,41 @@ func TestRetract(t *testing.T) {
 // TestAttemptsOfTheStreamBefore: attempts at a message of a stream that was deleted do not count for the message of the
 // same sequence number in the next one.
 func TestAttemptsOfTheStreamBefore(t *testing.T) {
-	o := wire.Origin{Created: time.Now(), Seq: 1}
-	a := &attempts{Scope: &scope.Scope{}, created: o.Created, counts: map[uint64]uint64{1: 4}}
+	m := numbered(1)
+	m.Origin.Created = time.Now()
+	a := &attempts{Scope: &scope.Scope{}, created: m.Origin.Created,
+		note: attemptsNote{Attempts: map[uint64]uint64{1: 4}}} // as an earlier version stored it
 	a.Attempts = 3
-	recreated := wire.Origin{Created: o.Created.Add(time.Second), Seq: 1}
-	if !a.areUsedUp(o) || a.areUsedUp(recreated) {
-		t.Errorf("used up: %t, and in a stream that was created later: %t", a.areUsedUp(o), a.areUsedUp(recreated))
+	recreated := *m
+	recreated.Origin.Created = m.Origin.Created.Add(time.Second)
+	if !a.areUsedUp(m) || a.areUsedUp(&recreated) {
+		t.Errorf("used up: %t, and in a stream that was created later: %t", a.areUsedUp(m), a.areUsedUp(&recreated))
+	}
+}
+
+// TestAttemptsOfAnOlderCopy: after an older copy of the stream was restored, attempts at a message do not count for the
+// new message of the same sequence number.
+func TestAttemptsOfAnOlderCopy(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.Publish(nats.NewMsg("in.x"))
+	a := loadAttempts(t, s, jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
+	before := numbered(1)
+	before.Origin.Created = a.created
+	for range 3 {
+		a.record(t.Context(), before)
+	}
+	restored := *before
+	restored.Time = before.Time.Add(time.Second)
+	if !a.areUsedUp(before) || a.areUsedUp(&restored) {
+		t.Errorf("used up: %t, and by the new message: %t", a.areUsedUp(before), a.areUsedUp(&restored))
+	}
+	a.upTo, a.floor = 1, 1
+	if a.mayLearn(t.Context(), before, a.created, nil) || !a.mayLearn(t.Context(), &restored, a.created, nil) {
+		t.Error("training does not tell the new message from the one before it")
+	}
+	a.retract(t.Context(), &input{Message: restored, isCounted: true})
+	if n := a.record(t.Context(), &restored); n != 3 {
+		t.Errorf("the first recorded attempt at the new message counts as %d, want 3", n)
 	}
 }

@@ -173,7 +173,8 @@ func (r *Relay) SendLabelDeadLetter(ctx context.Context, m *scope.Message, cause
 }
 
 // MayLearn reports whether a message of the input stream may be used for training: not if it crashed processes.
-func (r *Relay) MayLearn(ctx context.Context, seq uint64, created time.Time) bool {
+// created is the creation time of the stream.
+func (r *Relay) MayLearn(ctx context.Context, m *scope.Message, created time.Time) bool {
 	if r.Partitions > 0 {
 		return true // another replica may answer it; package training quarantines messages that crash training
 	}

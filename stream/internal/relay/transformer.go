@@ -64,11 +64,11 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 // acknowledgement: the message is answered as any, so that it has one answer.
 func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 	t.countOwners(ctx, in)
-	isUsedUp := in.Delivered > 1 && in.source.attempts.areUsedUp(in.Origin) // also while its dead letter is refused
+	isUsedUp := in.Delivered > 1 && in.source.attempts.areUsedUp(&in.Message) // also while its dead letter is refused
 	if !isUsedUp && (!in.isSuspect || in.Delivered < 3 || t.undeliverable.has(in)) {
 		return t.answer(ctx, in)
 	}
-	n := in.source.attempts.record(ctx, in.Origin.Seq)
+	n := in.source.attempts.record(ctx, &in.Message)
 	if n <= t.Attempts || !t.hasStored(ctx, in, wire.AnswerDead) && t.hasStored(ctx, in, wire.AnswerOut, wire.AnswerRows) {
 		in.isCounted = n > 0
 		return t.answer(ctx, in)

@@ -54,7 +54,7 @@ type Hooks struct {
 	IsHolding func() bool
 	// MayLearn reports whether a message may be learned: not if it crashes a process that transforms it. It waits for a
 	// limited time until that is known.
-	MayLearn func(ctx context.Context, seq uint64, streamCreated time.Time) bool
+	MayLearn func(ctx context.Context, m *scope.Message, streamCreated time.Time) bool
 	// SendLabelLetter sends the dead letter of a message of labels.
 	SendLabelLetter func(ctx context.Context, m *scope.Message, cause error) error
 }
