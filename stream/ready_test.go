@@ -391,7 +391,8 @@ func TestNotDrained(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
-	s.awaitState(e, StateBlocked, false, "publishing on out.x fails", "maximum messages exceeded")
+	s.awaitState(e, StateBlocked, false, "publishing on out.x fails", "maximum messages exceeded",
+		"nats stream edit out --max-msgs=2 --force")
 	cancel()
 	err := <-ended
 	if !errors.Is(err, ErrDrain) || !strings.Contains(err.Error(), "20 inputs") ||

@@ -313,8 +313,7 @@ func (w *Observer) checkPublish(ctx context.Context, subject string) error {
 	if err != nil {
 		return natsx.ExplainRequestError(err, "which stream takes "+subject)
 	}
-	w.relay.SetStream(subject, &info.Config)
-	if f := needs.StreamFull(info, subject); f != nil {
+	if f := w.relay.SetStream(subject, info); f != nil {
 		return f
 	}
 	return nil

@@ -175,11 +175,10 @@ func (c *confirmer) confirm(ctx context.Context, o *part) error {
 		if final := finalError(err); final != nil {
 			return final
 		}
-		c.Conditions.SetError(o.component(), fmt.Errorf("publishing on %s fails: %w",
-			o.msg.Subject, c.explain(err, o.msg.Subject)))
+		reason := c.explainPart(o, err)
+		c.Conditions.SetError(o.component(), fmt.Errorf("publishing on %s fails: %w", o.msg.Subject, reason))
 		if attempt == 3 || attempt > 0 && attempt%20 == 0 {
-			c.Log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
-				c.explain(err, o.msg.Subject))
+			c.Log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error", reason)
 		}
 		if !natsx.ShortBackoff(ctx, attempt) || !c.awaitConnection(ctx) {
 			return err
@@ -191,6 +190,17 @@ func (c *confirmer) confirm(ctx context.Context, o *part) error {
 	c.Conditions.Clear(o.component())
 	c.Permissions.MarkAllowed(natsx.Permission{Action: natsx.Publish, Subject: o.msg.Subject})
 	return nil
+}
+
+// explainPart adds what to do to the error of a part: if the server refused it, why its stream takes no message.
+func (c *confirmer) explainPart(o *part, err error) error {
+	err = c.explain(err, o.msg.Subject)
+	if _, isRefused := errors.AsType[*jetstream.APIError](err); isRefused {
+		if f := o.sink.fault.Load(); f != nil {
+			err = fmt.Errorf("%w; %w", err, f)
+		}
+	}
+	return err
 }
 
 // errClaimed is the error of a part both of whose identities other messages have: it waits until the stream's duplicate
@@ -216,7 +226,8 @@ func (c *confirmer) resolveDuplicate(ctx context.Context, o *part) error {
 	}
 	c.claimed.Add(1)
 	c.Series.Add(health.Claimed, 1)
-	c.claimLog.Warn(c.Log, "another message has the identity of an answer; the answer is sent under its second identity",
+	c.claimLog.Warn(c.Log, "another message has the identity of an answer, as after the restore of an older copy of the "+
+		"input stream; the answer is sent under its second identity",
 		"source", o.in.Origin.Source(), "subject", o.msg.Subject, "stream", o.sink.stream(), "sequence", o.claimant)
 	o.err = nil
 	if o.isSecond {
@@ -247,7 +258,7 @@ func (c *confirmer) confirmDeadLetter(ctx context.Context, o *part) error {
 		case !c.Conn.IsConnected():
 			continue // no message can be stored now
 		}
-		err = c.explain(err, c.Dead)
+		err = c.explainPart(o, err)
 		if c.undeliverable.setRefused(true, time.Now()) {
 			c.Log.Error("dead letters cannot be stored; their inputs are retried, and other inputs are answered", "subject",
 				c.Dead, "error", err)

@@ -181,10 +181,14 @@ func (r *Relay) MayLearn(ctx context.Context, m *scope.Message, created time.Tim
 	return r.shared.attempts.mayLearn(ctx, seq, created, &r.gate)
 }
 
-// SetStream sets the configuration of the stream that stores outputs or dead letters.
-func (r *Relay) SetStream(subject string, c *jetstream.StreamConfig) {
-	r.composer.setLimit(subject, c.MaxMsgSize)
-	r.dedup.sink(subject).window.Store(int64(c.Duplicates))
+// SetStream sets the state of the stream that stores outputs or dead letters. It returns why the stream refuses new
+// messages, or nil.
+func (r *Relay) SetStream(subject string, info *jetstream.StreamInfo) *needs.Fault {
+	s := r.dedup.sink(subject)
+	r.composer.setLimit(subject, info.Config.MaxMsgSize)
+	s.window.Store(int64(info.Config.Duplicates))
+	s.fault.Store(needs.StreamFull(info, subject))
+	return s.fault.Load()
 }
 
 // CheckConsumer returns why the consumer that replicas share, as the server has it now, does not deliver the inputs. It

@@ -17,6 +17,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // sink is the stream that stores the messages of a subject. Safe for concurrent use.
@@ -29,8 +30,9 @@ type sink struct {
 	first uint64 // sequence of its first message when it was last read
 	end   position
 
-	window atomic.Int64 // its duplicate window, in nanoseconds
-	ahead  atomic.Int64 // by how much the clock of its server is ahead of ours, in nanoseconds
+	window atomic.Int64                // its duplicate window, in nanoseconds
+	ahead  atomic.Int64                // by how much the clock of its server is ahead of ours, in nanoseconds
+	fault  atomic.Pointer[needs.Fault] // why it refuses new messages, as last inspected; nil: it does not
 }
 
 // position is a position in a stream: messages that are stored later have higher sequences.
