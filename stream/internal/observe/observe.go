@@ -28,7 +28,7 @@ import (
 const (
 	interval      = 2 * time.Second  // between two inspections
 	deadInterval  = 10 * time.Second // between two counts of the stored dead letters
-	othersFactor  = 15               // times as long when another replica observes the lag
+	othersFactor  = 15               // times as long when another replica observes the lag, or for answered partitions
 	inspectWithin = 5 * time.Second  // how long an inspection may take
 )
 
@@ -59,6 +59,7 @@ type Observer struct {
 	deadStream    jetstream.StreamState // of the dead letters when they were counted
 	allAnswered   position              // end of the input at the last count that found all answered in all partitions
 	answered      position              // that, counted twice: the leader of a consumer may be behind the stream's
+	checkedAt     time.Time             // when the consumers of all partitions were last requested
 }
 
 // oldest is the first message that a consumer has not acknowledged, as of the last inspection.
@@ -145,6 +146,8 @@ func (w *Observer) inspect(ctx context.Context) *Snapshot {
 		if err := w.lag(ctx, s); err != nil {
 			note(err.Error())
 		}
+	} else if err := w.checkConsumers(ctx, w.relay.OwnedPartitions()); err != nil {
+		note(err.Error())
 	}
 	if err := w.checkPublish(ctx, w.OutputPattern()); err != nil {
 		note(err.Error())
@@ -205,33 +208,59 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	}
 	at := position{input.CachedInfo().Created, input.CachedInfo().State.LastSeq}
 	partitions := slices.Concat(w.relay.EarlierPartitions(), needs.Partitions(&w.Pipeline)[1:])
-	if at == w.answered { // nothing is stored since then
-		partitions = nil
+	if at == w.answered && time.Since(w.checkedAt) < othersFactor*max(interval, w.PollInterval) {
+		partitions = nil // nothing is stored since then
+	} else {
+		w.checkedAt = time.Now()
 	}
-	paused := needs.PausedFault(w.Stream, shared)
+	config := &input.CachedInfo().Config
+	blocked := w.relay.CheckConsumer(ctx, needs.Partition{}, shared, config.Subjects)
 	for _, q := range partitions {
 		info, err := w.count(ctx, input, q, s)
 		if err != nil {
 			return natsx.ExplainRequestError(err, "about partition "+q.String()+" of stream "+w.Stream)
 		}
-		if paused == nil && info != nil {
-			paused = needs.PausedFault(w.Stream, info)
+		if blocked == nil && info != nil {
+			blocked = w.relay.CheckConsumer(ctx, q, info, config.Subjects)
 		}
 	}
-	if s.Lag == 0 && paused == nil {
+	if s.Lag == 0 && blocked == nil {
 		w.answered, w.allAnswered = w.allAnswered, at
 	}
-	config := &input.CachedInfo().Config
 	if f := cmp.Or(needs.SubjectFault(&w.Pipeline, config), needs.PartitionFault(&w.Pipeline, config)); f != nil {
 		return f
 	}
-	if paused != nil {
-		return paused
-	}
-	if err := w.relay.CheckConsumer(ctx, shared.Config, input.CachedInfo().Config.Subjects); err != nil {
-		return err
+	if blocked != nil {
+		return blocked
 	}
 	return w.exhausted(shared)
+}
+
+// checkConsumers returns why the consumer of one of these partitions does not deliver its inputs, or nil. The hot path
+// reports that there is none, or that the server does not answer about it.
+func (w *Observer) checkConsumers(ctx context.Context, partitions []needs.Partition) error {
+	for _, q := range partitions {
+		info, err := w.consumer(ctx, q)
+		if err != nil {
+			continue
+		}
+		if err := w.relay.CheckConsumer(ctx, q, info, w.Input.CachedInfo().Config.Subjects); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consumer requests the consumer of a partition.
+func (w *Observer) consumer(ctx context.Context, q needs.Partition) (info *jetstream.ConsumerInfo, err error) {
+	err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) error {
+		c, err := w.JS.Consumer(ctx, w.Stream, q.ConsumerName(w.ConsumerName()))
+		if err == nil {
+			info = c.CachedInfo()
+		}
+		return err
+	})
+	return info, err
 }
 
 // count adds the messages of a partition that are not answered to the lag, which begins with the messages without a
@@ -240,14 +269,10 @@ func (w *Observer) count(ctx context.Context, input jetstream.Stream, q needs.Pa
 	info *jetstream.ConsumerInfo, err error) {
 	filter := q.Filter(w.Subject)
 	var n, floor uint64 // all messages up to floor are answered
-	err = w.GuardInput(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) error {
-		c, err := w.JS.Consumer(ctx, w.Stream, q.ConsumerName(w.ConsumerName()))
-		if err == nil {
-			info = c.CachedInfo()
-			n, floor = info.NumPending+uint64(info.NumAckPending), info.AckFloor.Stream
-		}
-		return err
-	})
+	info, err = w.consumer(ctx, q)
+	if err == nil {
+		n, floor = info.NumPending+uint64(info.NumAckPending), info.AckFloor.Stream
+	}
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		n, err = natsx.CountMessages(ctx, w.JS, w.Stream, filter)
 	}

@@ -169,10 +169,11 @@ func (c *consumers) setDelivery(config *jetstream.ConsumerConfig) {
 	config.HeadersOnly, config.MaxDeliver, config.BackOff = false, -1, nil
 }
 
-// check returns an error if the consumer of a source reads something else now. Other settings that were changed, so
+// check returns an error if the consumer of a partition reads something else now. Other settings that were changed, so
 // that messages would be lost, are set again.
-func (c *consumers) check(ctx context.Context, s *source, now jetstream.ConsumerConfig, streamSubjects []string) error {
-	if err := needs.CheckConsumer(&c.Pipeline, now, streamSubjects, s.filter); err != nil {
+func (c *consumers) check(ctx context.Context, q needs.Partition, now jetstream.ConsumerConfig,
+	streamSubjects []string) error {
+	if err := needs.CheckConsumer(&c.Pipeline, now, streamSubjects, q.Filter(c.Subject)); err != nil {
 		return err
 	}
 	wanted := now
@@ -180,9 +181,11 @@ func (c *consumers) check(ctx context.Context, s *source, now jetstream.Consumer
 		return nil
 	}
 	c.Log.Warn("the consumer was edited so that messages would be lost; its settings are set again", "stream", c.Stream,
-		"consumer", s.durable, "headers_only", now.HeadersOnly, "max_deliver", now.MaxDeliver, "backoff", now.BackOff)
-	_, _, err := c.bind(ctx, s)
-	return err
+		"consumer", now.Durable, "headers_only", now.HeadersOnly, "max_deliver", now.MaxDeliver, "backoff", now.BackOff)
+	return c.GuardInput(ctx, []string{".CONSUMER.CREATE."}, func(ctx context.Context) error {
+		_, err := c.JS.UpdateConsumer(ctx, c.Stream, wanted)
+		return err
+	})
 }
 
 // minNewestAnswers is how many of the newest answers in a sink are read at least to find that sequence.

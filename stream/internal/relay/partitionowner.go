@@ -66,9 +66,9 @@ func (o *partitionOwner) runShare(ctx context.Context) {
 
 // own pulls the messages of a partition until ctx is done, and waits until they are answered.
 func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenure lease.Tenure) {
-	o.owned.Add(1)
+	o.owned.Store(q, nil)
 	defer func() {
-		if o.owned.Add(-1) == 0 {
+		if o.owned.Delete(q); len(o.ownedNow()) == 0 {
 			o.Conditions.Clear(health.Pull) // no pull would
 		}
 	}()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,7 +30,7 @@ type partitions struct {
 	replica *replica.Replica
 	leases  *lease.Bucket
 	earlier []needs.Partition // of earlier partition counts, whose consumers still exist
-	owned   atomic.Int64      // partitions that this process owns
+	owned   sync.Map          // the partitions that this process owns, each a needs.Partition
 
 	// Of the partitions that wait for earlier messages, the one that has the slot asks the server. Partitions of earlier
 	// numbers have another slot, since those of the present number wait for them.
@@ -48,6 +47,14 @@ func newPartitions(p *hotPath) *partitions {
 // memberName is the name of this process among the replicas: a token of a key.
 func (p *partitions) memberName() string {
 	return p.Instance[strings.LastIndexByte(p.Instance, '.')+1:]
+}
+
+// ownedNow returns the partitions that this process owns.
+func (p *partitions) ownedNow() (all []needs.Partition) {
+	for q := range p.owned.Range {
+		all = append(all, q.(needs.Partition))
+	}
+	return all
 }
 
 // pullBytes returns how many bytes a pull of one partition may fetch, and the pulls of all together: half of

@@ -178,7 +178,7 @@ func (r *Relay) MayLearn(ctx context.Context, m *scope.Message, created time.Tim
 	if r.Partitions > 0 {
 		return true // another replica may answer it; package training quarantines messages that crash training
 	}
-	return r.shared.attempts.mayLearn(ctx, seq, created, &r.gate)
+	return r.shared.attempts.mayLearn(ctx, m, created, &r.gate)
 }
 
 // SetStream sets the state of the stream that stores outputs or dead letters. It returns why the stream refuses new
@@ -191,10 +191,14 @@ func (r *Relay) SetStream(subject string, info *jetstream.StreamInfo) *needs.Fau
 	return s.fault.Load()
 }
 
-// CheckConsumer returns why the consumer that replicas share, as the server has it now, does not deliver the inputs. It
-// sets settings again with which messages would be lost.
-func (r *Relay) CheckConsumer(ctx context.Context, now jetstream.ConsumerConfig, streamSubjects []string) error {
-	return r.consumers.check(ctx, r.shared, now, streamSubjects)
+// CheckConsumer returns why the consumer of a partition, as the server has it now, does not deliver the inputs. It sets
+// settings again with which messages would be lost.
+func (r *Relay) CheckConsumer(ctx context.Context, q needs.Partition, now *jetstream.ConsumerInfo,
+	streamSubjects []string) error {
+	if f := needs.PausedFault(r.Stream, now); f != nil {
+		return f
+	}
+	return r.consumers.check(ctx, q, now.Config, streamSubjects)
 }
 
 // Rebind makes the relay bind its consumer again, because it was seen to be gone.

@@ -16,7 +16,7 @@ import (
 // Report adds the state of the hot path to a status.
 func (r *Relay) Report(s *spec.Status) {
 	if r.Partitions > 0 {
-		owned := int(r.partitions.owned.Load())
+		owned := len(r.OwnedPartitions())
 		s.Partitions = &owned
 	}
 	if r.Input != nil && r.Partitions == 0 && !r.LearnsFromEdges() {
@@ -78,6 +78,9 @@ func (r *Relay) StaleReason(age time.Duration) string {
 
 // EarlierPartitions are the partitions of earlier numbers of partitions that have consumers.
 func (r *Relay) EarlierPartitions() []needs.Partition { return r.partitions.earlier }
+
+// OwnedPartitions are the partitions that this process owns now.
+func (r *Relay) OwnedPartitions() []needs.Partition { return r.partitions.ownedNow() }
 
 // SinkStreams are the names of the streams of the outputs and of the dead letters.
 func (r *Relay) SinkStreams() []string {
