@@ -299,6 +299,40 @@ func TestFullBuckets(t *testing.T) {
 	f.answered()
 }
 
+// TestPartitionsWithoutLeases: a replica that cannot store its session, as on a server with a full disk, owns no
+// partition and is blocked, at the start and after the session has expired. It answers when the session is stored.
+func TestPartitionsWithoutLeases(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	if _, err := lease.Open(t.Context(), f.js, 1); err != nil {
+		t.Fatal(err)
+	}
+	accept := func(size int32) {
+		t.Helper()
+		s, err := f.js.Stream(t.Context(), lease.Stream)
+		if err == nil {
+			config := s.CachedInfo().Config
+			config.MaxMsgSize = size
+			_, err = f.js.UpdateStream(t.Context(), config)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := keyed()
+	p.Partitions, p.Stage.Fixed, p.Lease = 2, fixed(t), lease.MinTTL
+	accept(1)
+	r := f.replica(p)
+	for range 2 {
+		f.awaitState(r.Engine, StateBlocked, false, "no partition can be owned", lease.BucketName)
+		accept(-1)
+		f.publish(20, 5)
+		f.answered()
+		f.until("it is ready", func() bool { return r.Status()[0].Ready })
+		accept(1)
+	}
+}
+
 // TestPartitionsOfHaltedReplica: a halted replica releases its partitions to the others, and gets its share again
 // after it continues.
 func TestPartitionsOfHaltedReplica(t *testing.T) {

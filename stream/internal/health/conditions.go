@@ -24,6 +24,8 @@ var (
 	Publish = component("publish", spec.BlocksAnswers)
 	// Earlier answers cannot be looked up in the output.
 	Lookup = component("lookup", spec.BlocksAnswers)
+	// The server does not store the session with which this replica owns partitions.
+	Leases = component("leases", spec.BlocksAnswers)
 	// Messages cannot be pulled.
 	Pull = component("pull", spec.BlocksAnswers)
 	// The last look at the streams found something.
@@ -45,7 +47,7 @@ var (
 )
 
 // maxComponents is the number of components, for arrays.
-const maxComponents = 15
+const maxComponents = 16
 
 // componentTable has the components that were defined.
 var componentTable []spec.Condition

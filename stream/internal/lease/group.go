@@ -26,7 +26,9 @@ type Group struct {
 	TTL    time.Duration
 	Parts  [][]string // each of these groups is shared equally
 	// Work owns a part until ctx is done, and then drains it. The session is valid while its tenure is the same.
-	Work   func(ctx context.Context, part string, session *Lease, tenure Tenure)
+	Work func(ctx context.Context, part string, session *Lease, tenure Tenure)
+	// Report is called with the reason why this process has no session, and with nil while it has one.
+	Report func(error)
 	Logger *slog.Logger
 
 	began time.Time
@@ -45,6 +47,7 @@ func (g *Group) Run(ctx context.Context) {
 		var err error
 		if s.lease, err = g.Bucket.firstFree(ctx, g.Name+"."+sessionKeys, Options{Claim: g.Own, TTL: g.TTL, Logger: g.Logger,
 			Observe: s.wake}); err != nil {
+			g.Report(err)
 			g.Logger.Debug("a group cannot be joined; trying again", "group", g.Name, "error", err)
 			natsx.Backoff(ctx, attempt)
 			continue
@@ -110,6 +113,11 @@ func (s *session) run(ctx context.Context) {
 			return
 		}
 		s.applyAssignment(&wg, membership, tenure)
+		if err := s.lease.lastFailure(); tenure.Term != 0 {
+			s.Report(nil)
+		} else if err != nil {
+			s.Report(err)
+		}
 		var expired <-chan time.Time // a session that cannot be renewed ends without a notification
 		if tenure.Term != 0 {
 			expired = time.After(s.lease.snapshot().expires - s.lease.now())

@@ -82,7 +82,7 @@ func TestGroup(t *testing.T) {
 	join := func(name string) (leave func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		g := Group{Bucket: bucket, Name: "g", Own: Claim{Holder: name}, TTL: time.Minute, Parts: [][]string{{"x", "y"}},
-			Logger: slog.New(slog.DiscardHandler)}
+			Report: func(error) {}, Logger: slog.New(slog.DiscardHandler)}
 		g.Work = func(ctx context.Context, part string, session *Lease, tenure Tenure) {
 			mu.Lock()
 			owners[part] = append(owners[part], name)

@@ -69,6 +69,7 @@ type Lease struct {
 	holder    Claim  // the last known one; zero: none
 	former    string // the holder whose claim had expired when this replica acquired the lease; "": none
 	isChanged bool   // the claim differs from the stored one
+	failure   error  // of the last attempt
 	// unconfirmed is set while a write that expects a revision, 0 for none, is not confirmed: it may be stored.
 	unconfirmed *uint64
 }
@@ -141,6 +142,13 @@ func (l *Lease) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holder = Claim{}
+}
+
+// lastFailure is why the last attempt to renew or read the lease failed; nil if it did not.
+func (l *Lease) lastFailure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failure
 }
 
 // Acquire renews the lease if this replica holds it. Otherwise it reads it, and acquires it if it is free or has
@@ -376,7 +384,11 @@ func (l *Lease) attempt(ctx, started context.Context) time.Duration {
 	l.isStale = l.isHinted.Swap(false) || l.isStale
 	began, longest := l.now(), MaxTTL
 	if started.Err() == nil || l.snapshot().revision != 0 {
-		if err := l.Acquire(ctx); err != nil && started.Err() == nil {
+		err := l.Acquire(ctx)
+		l.mu.Lock()
+		l.failure = err
+		l.mu.Unlock()
+		if err != nil && started.Err() == nil {
 			longest = readInterval(l.options.TTL)
 			l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
 		}

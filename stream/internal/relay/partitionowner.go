@@ -61,6 +61,14 @@ func (o *partitionOwner) runShare(ctx context.Context) {
 		}
 		o.own(ctx, q, session, tenure)
 	}
+	group.Report = func(err error) {
+		if err != nil {
+			err = fmt.Errorf("no partition can be owned, since the session of this replica is not renewed in bucket %s; check "+
+				"whether the server can store messages, and its disk: %w", lease.BucketName, err)
+		}
+		o.Conditions.SetError(health.Leases, err)
+	}
+	defer o.Conditions.Clear(health.Leases)
 	group.Run(ctx)
 }
 
