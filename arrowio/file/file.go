@@ -598,7 +598,7 @@ func recognise(head []byte) (f formatName, found bool) {
 	switch {
 	case bytes.HasPrefix(head, []byte("ARROW1")):
 		return arrowFile, true
-	case bytes.HasPrefix(head, []byte("PAR1")):
+	case bytes.HasPrefix(head, []byte("PAR1")), bytes.HasPrefix(head, []byte("PARE")): // PARE: with an encrypted footer
 		return parquetFormat, true
 	case bytes.HasPrefix(head, []byte{0xff, 0xff, 0xff, 0xff}):
 		return arrowStream, true

@@ -853,6 +853,8 @@ func TestRefusedFiles(t *testing.T) {
 			": the content is HTML or XML, such as a page to log in: download the file itself, or save the table as " +
 				"CSV"},
 		{"a.csv.gz", "a,b\n1,2\n", Options{}, ": the content is not gzip: name it .csv if it is plain text"},
+		{"a.parquet", "PARE" + strings.Repeat("x", 40) + "PARE", Options{},
+			": the file is encrypted, which cannot be read: write it without encryption"},
 		{"a.csv", "sep=;\r\na;b\n1;2\n", Options{}, `: line 1 is "sep=;", which Excel alone reads: remove it`},
 		{"a.csv", "a,b\r1,2\r", Options{},
 			": its lines end with a carriage return alone: write line feeds (tr '\\r' '\\n')"},
