@@ -19,6 +19,7 @@ var flowers = model.DenseRows([]float64{
 }, 4, 4)
 
 // read reads a model of lda: flowers was fitted on twelve rows of iris, and flowers-refit on eleven of them.
+// TestFlowers in package fit writes the files.
 func read(name string) *model.Model {
 	file, err := os.Open("testdata/" + name + ".embedd")
 	if err != nil {
