@@ -223,8 +223,8 @@ func TestPatienceEnds(t *testing.T) {
 	natstest.Await(t, "it is read more often", func() bool { return waiting.pause(waiting.now()) <= MaxTTL/4 })
 }
 
-// TestExpiresBetweenReadings: a lease that has expired soon after it was read is taken at once. The shared reading of the
-// session, which is younger than the cache's limit, does not show that yet.
+// TestExpiresBetweenReadings: a lease that has expired soon after it was read is taken at once. The last reading of the
+// session, which is young enough to be shared, does not show that yet.
 func TestExpiresBetweenReadings(t *testing.T) {
 	t.Parallel()
 	bucket, js := open(t)
