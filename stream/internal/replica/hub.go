@@ -19,7 +19,7 @@ type mirror struct {
 	*scope.Scope
 	edge   *registry.Edge
 	opened time.Time
-	sweeps *task.Task // sweep, when another model was adopted
+	sweeps *task.Task // sweep, at the start and when another model was adopted
 	isAway bool       // whether the silence of the hub was logged; used by one goroutine
 }
 

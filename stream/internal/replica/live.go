@@ -124,7 +124,7 @@ func (r *Replica) Adopt(c *registry.Choice) error {
 	}
 	r.Log.Info(event, "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
-	if r.mirror != nil {
+	if r.mirror != nil && r.mirror.sweeps != nil { // else Start sweeps
 		r.mirror.sweeps.Now()
 	}
 	if l.WasReset {

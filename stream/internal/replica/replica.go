@@ -164,6 +164,7 @@ func (r *Replica) Start(ctx context.Context, wg *sync.WaitGroup) (stop func()) {
 	var stops []func()
 	if r.mirror != nil {
 		r.mirror.sweeps = task.Every(ctx, 0, r.mirror.sweep)
+		r.mirror.sweeps.Now()
 		stops = append(stops, r.mirror.sweeps.Stop)
 	}
 	if r.Models != nil {
