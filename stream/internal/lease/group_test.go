@@ -252,7 +252,7 @@ func TestLeavesWithoutServer(t *testing.T) {
 	server := &unreachable{JetStream: js}
 	ctx, leave := context.WithCancel(t.Context())
 	g := Group{Bucket: &Bucket{keys: natsx.NewBucket(server, BucketName)}, Name: "g", Own: Claim{Holder: "a"},
-		TTL: time.Minute, Parts: [][]string{{"x"}}, Logger: slog.New(slog.DiscardHandler)}
+		TTL: time.Minute, Parts: [][]string{{"x"}}, Logger: slog.New(slog.DiscardHandler), Report: func(error) {}}
 	var began time.Time
 	g.Work = func(ctx context.Context, _ string, _ *Lease, _ Tenure) {
 		server.isDown.Store(true)
