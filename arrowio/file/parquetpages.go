@@ -271,6 +271,9 @@ const maxDeclared = 256 << 20
 // few bytes fill neither.
 const maxExpansion = 64
 
+// plainDictionary is what files of version 1 have for RLEDictionary in pages of data.
+const plainDictionary format.Encoding = 2
+
 // checkData checks the number of values that a page of data declares, and the numbers in its runs. Its values begin at
 // an offset.
 func (r *pageReader) checkData(encoding *format.Encoding, declared int32, page []byte, offset int,
@@ -288,7 +291,7 @@ func (r *pageReader) checkData(encoding *format.Encoding, declared int32, page [
 		return nil, err
 	}
 	switch *encoding {
-	case format.PlainDictionary, format.RLEDictionary:
+	case plainDictionary, format.RLEDictionary:
 		if len(values) > 0 {
 			err = checkRuns(values[1:], int(values[0]), n)
 		}

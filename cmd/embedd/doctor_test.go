@@ -277,7 +277,7 @@ func (w *ward) nats(words []string) {
 // follow applies the fix of a finding, if it is a command or a key with its value, and reports whether it was.
 func (w *ward) follow(f admin.Finding) bool {
 	w.Helper()
-	words := strings.Fields(f.Command)
+	words := strings.Fields(strings.ReplaceAll(f.Command, "'", "")) // a shell removes the quotes
 	switch {
 	case len(words) > 0 && words[0] == "nats":
 		w.nats(words[1:])
