@@ -92,7 +92,7 @@ func readParquetFooter(file io.ReaderAt, size int64) (*format.FileMetaData, erro
 	_, err := file.ReadAt(b, size-8-n)
 	meta := new(format.FileMetaData)
 	if err == nil {
-		err = thrift.NewDecoder(new(thrift.CompactProtocol).NewReaderFromBytes(b)).Decode(meta)
+		_, err = decodeThrift(b, meta) // a signature may follow
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the Parquet footer cannot be read (%w): the file was cut off or not closed by its writer",

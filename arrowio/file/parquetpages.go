@@ -105,10 +105,10 @@ func (r *pageReader) header() (*format.PageHeader, error) {
 		if _, err := r.file.ReadAt(b, r.at); err != nil {
 			return nil, err
 		}
-		in, h := new(thrift.CompactProtocol).NewReaderFromBytes(b), new(format.PageHeader)
-		err := thrift.NewDecoder(in).Decode(h)
+		h := new(format.PageHeader)
+		rest, err := decodeThrift(b, h)
 		if err == nil {
-			r.at += int64(in.BytesRead())
+			r.at += int64(len(b) - len(rest))
 			return h, nil
 		}
 		if size >= min(maxHeader, r.end-r.at) {
@@ -212,7 +212,11 @@ func readWhole(r io.Reader, dst []byte) (int, error) {
 func (r *pageReader) check(h *format.PageHeader, page []byte) ([]byte, error) {
 	switch {
 	case h.DictionaryPageHeader.Valid:
-		if n := int64(h.DictionaryPageHeader.V.NumValues); n > int64(8*len(page))/r.bitsOfValue() {
+		v := &h.DictionaryPageHeader.V
+		if v.Encoding != format.Plain && v.Encoding != plainDictionary {
+			return nil, fmt.Errorf("a dictionary has the encoding %s", v.Encoding)
+		}
+		if n := int64(v.NumValues); n > int64(8*len(page))/r.bitsOfValue() {
 			return nil, fmt.Errorf("a dictionary of %d bytes declares %d values", len(page), n)
 		}
 	case h.DataPageHeaderV2.Valid:
@@ -295,9 +299,10 @@ func (r *pageReader) checkData(encoding *format.Encoding, declared int32, page [
 		if len(values) > 0 {
 			err = checkRuns(values[1:], int(values[0]), n)
 		}
+	case format.Plain, format.ByteStreamSplit: // of a size in proportion to the page
 	case format.RLE:
 		if r.leaf.Type().Kind() != parquet.Boolean {
-			break // parquet-go reports it
+			return nil, errors.New("values that are not boolean are in runs")
 		}
 		var plain []byte
 		plain, err = plainBooleans(values, n)
@@ -306,6 +311,8 @@ func (r *pageReader) checkData(encoding *format.Encoding, declared int32, page [
 		_, err = skipDelta(values, n)
 	case format.DeltaByteArray:
 		err = checkPrefixes(values, n, max(maxDeclared, maxExpansion*len(page)))
+	default:
+		err = fmt.Errorf("the encoding %s cannot be read", *encoding)
 	}
 	return page, err
 }

@@ -207,6 +207,18 @@ func TestParquetBombs(t *testing.T) {
 			h.CompressedPageSize = many
 			return page
 		}, "longer than its column"},
+		"runs of integers": {"delta", func(h *format.PageHeader, _ []byte) []byte {
+			data(h).Encoding = format.RLE
+			return append(bytes.Clone(run), 1)
+		}, "values that are not boolean are in runs"},
+		"dictionary in runs": {"text", func(h *format.PageHeader, page []byte) []byte {
+			h.DictionaryPageHeader.V.Encoding = format.RLE
+			return page
+		}, "a dictionary has the encoding RLE"},
+		"unknown encoding": {"delta", func(h *format.PageHeader, page []byte) []byte {
+			data(h).Encoding = 77
+			return page
+		}, "cannot be read"},
 		"checksum": {"delta", func(h *format.PageHeader, page []byte) []byte {
 			h.CRC = 1
 			return page
@@ -287,4 +299,38 @@ func changed(t *testing.T, file []byte, column string, change func(*format.PageH
 	begin := len(out)
 	marshal(meta)
 	return append(binary.LittleEndian.AppendUint32(out, uint32(len(out)-begin)), "PAR1"...)
+}
+
+// TestThriftBombs: lists that declare more elements than there are bytes, and values in values in values, are refused
+// before memory is allocated.
+func TestThriftBombs(t *testing.T) {
+	size := binary.AppendUvarint(nil, math.MaxInt32)
+	for name, b := range map[string][]byte{
+		"a list":          append([]byte{0x29, 0xfc}, size...),            // field 2, structs
+		"a set":           append([]byte{0x2a, 0xf5}, size...),            // of integers
+		"a map":           append(append([]byte{0x2b}, size...), 0x88, 0), // of texts to texts
+		"bytes":           append([]byte{0x68}, size...),
+		"structs":         bytes.Repeat([]byte{0x1c}, 1<<20),
+		"lists":           append([]byte{0x19}, bytes.Repeat([]byte{0x19}, 1<<20)...),
+		"an unknown type": {0x1e, 0},
+		"no end":          {0x15, 2},
+		"nothing":         {},
+	} {
+		bound.Check(t, 4<<20, func() {
+			if rest, err := decodeThrift(b, new(format.FileMetaData)); err == nil {
+				t.Errorf("%s: no error, %d bytes are left", name, len(rest))
+			}
+		})
+	}
+	all := []byte{0x11, 0x12, 0x13, 7, 0x14, 2, 0x15, 2, 0x16, 0x80, 1, 0x17, 1, 2, 3, 4, 5, 6, 7, 8, 0x18, 2, 'a', 'b',
+		0x19, 0x21, 1, 2, 0x1a, 0x15, 2, 0x1b, 1, 0x81, 1, 'k', 1, 0x1b, 0, 0x1c, 0x15, 4, 0, 0x05, 40, 2, 0x1d}
+	all = append(append(all, make([]byte, 16)...), 0, 'x')
+	if rest, err := skipThrift(all, thrift.STRUCT, 0); err != nil || string(rest) != "x" {
+		t.Errorf("%q is left, %v", rest, err)
+	}
+	for n := range len(all) - 1 {
+		if rest, err := skipThrift(all[:n], thrift.STRUCT, 0); err == nil {
+			t.Errorf("the first %d bytes are no error, %q is left", n, rest)
+		}
+	}
 }
