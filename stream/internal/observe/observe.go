@@ -59,7 +59,7 @@ type Observer struct {
 	deadStream    jetstream.StreamState // of the dead letters when they were counted
 	allAnswered   position              // end of the input at the last count that found all answered in all partitions
 	answered      position              // that, counted twice: the leader of a consumer may be behind the stream's
-	checkedAt     time.Time             // when the consumers of all partitions were last requested
+	checkedAt     time.Time             // when the consumers of all partitions were last requested, and none was blocked
 }
 
 // oldest is the first message that a consumer has not acknowledged, as of the last inspection.
@@ -208,10 +208,9 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 	}
 	at := position{input.CachedInfo().Created, input.CachedInfo().State.LastSeq}
 	partitions := slices.Concat(w.relay.EarlierPartitions(), needs.Partitions(&w.Pipeline)[1:])
-	if at == w.answered && time.Since(w.checkedAt) < othersFactor*max(interval, w.PollInterval) {
+	isDue := at != w.answered || time.Since(w.checkedAt) >= othersFactor*max(interval, w.PollInterval)
+	if !isDue {
 		partitions = nil // nothing is stored since then
-	} else {
-		w.checkedAt = time.Now()
 	}
 	config := &input.CachedInfo().Config
 	blocked := w.relay.CheckConsumer(ctx, needs.Partition{}, shared, config.Subjects)
@@ -223,6 +222,9 @@ func (w *Observer) lag(ctx context.Context, s *Snapshot) error {
 		if blocked == nil && info != nil {
 			blocked = w.relay.CheckConsumer(ctx, q, info, config.Subjects)
 		}
+	}
+	if isDue && blocked == nil { // else all are checked again at the next inspection
+		w.checkedAt = time.Now()
 	}
 	if s.Lag == 0 && blocked == nil {
 		w.answered, w.allAnswered = w.allAnswered, at
