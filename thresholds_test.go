@@ -70,8 +70,8 @@ var notThresholds = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	// Numbers that the formats of others define: Arrow, Parquet, ONNX and protocol buffers.
 	`arrowio/internal/ipc (?:Head\w+|[vV]ersionV\d|Codec\w+|inView|Chunk\.ranges\.day)`,
 	`arrowio/internal/(?:ipc|rewrite) \w*[pP]refix\w*`,
-	`arrowio/file (?:prefixBytes|footerTail|blockBytes|dayMillis|(?:schemaOf|frameWriter\.buildFooter)\.\w+|` +
-		`int96Time\.(?:unixEpoch|day))`,
+	`arrowio/file (?:prefixBytes|footerTail|blockBytes|dayMillis|plainDictionary|` +
+		`(?:schemaOf|frameWriter\.buildFooter)\.\w+|int96Time\.(?:unixEpoch|day))`,
 	`model/onnx (?:float32Type|float64Type|int64Type|irVersion|opset|attribute\.encode\.\w+|metadata\.field)`,
 	// Bit masks: of a float64, and of eight decimal digits in 64 bits.
 	`arrowio/internal/number (?:readDigits|scaled)\.\w+`,
