@@ -213,7 +213,7 @@ func (c *csvReader) setOptions() {
 	}
 }
 
-// setText sets again. The text of a pipe, which cannot be read twice, is kept in memory.
+// setText sets c.again, which opens the text from its start. The text of a pipe is kept in memory.
 func (c *csvReader) setText(gz bool) error {
 	info, err := c.file.Stat()
 	if err != nil {
