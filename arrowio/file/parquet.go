@@ -31,8 +31,8 @@ type parquetReader struct {
 	values  *array.RecordBuilder
 	batch   int64 // rows of a batch
 
-	maxLeafBytes, maxStripeBytes int64
-	notes                        []string
+	maxLeafBytes, maxStripeBytes, maxBatchBytes int64
+	notes                                       []string
 
 	// Of the group that is being read:
 	left    int64 // rows
@@ -45,6 +45,7 @@ type parquetReader struct {
 type parquetColumn struct {
 	name    string
 	leaf    *parquet.Column
+	size    int64 // bytes of a value, at least
 	add     func(parquet.Value)
 	builder array.Builder      // name of the column
 	list    *array.ListBuilder // nil for a flat column
@@ -62,6 +63,7 @@ func openParquet(file *os.File, path string) (*parquetReader, error) {
 	}
 	p := &parquetReader{name: path, file: file, maxLeafBytes: defaultLeafBytes,
 		maxStripeBytes: maxExpansion * info.Size(), groups: f.RowGroups(), chunks: chunks, total: f.NumRows()}
+	p.maxBatchBytes = max(maxDeclared, p.maxStripeBytes)
 	float16s := float16Leaves(f)
 	var fields []arrow.Field
 	var leaves []*parquet.Column
@@ -96,7 +98,8 @@ func openParquet(file *os.File, path string) (*parquetReader, error) {
 	p.arrow = arrow.NewSchema(fields, &notes)
 	p.values = array.NewRecordBuilder(memory.DefaultAllocator, p.arrow)
 	for i, leaf := range leaves {
-		col := &parquetColumn{name: fields[i].Name, leaf: leaf, builder: p.values.Field(i)}
+		col := &parquetColumn{name: fields[i].Name, leaf: leaf, size: (bitsOfValue(leaf) + 7) / 8,
+			builder: p.values.Field(i)}
 		target := col.builder
 		if lists[i] {
 			col.list = col.builder.(*array.ListBuilder)

@@ -101,7 +101,43 @@ func readParquetFooter(file io.ReaderAt, size int64) (*format.FileMetaData, erro
 	if meta.EncryptionAlgorithm.Value != nil {
 		return nil, errEncrypted
 	}
-	return meta, nil
+	return meta, checkSchema(meta)
+}
+
+// maxPathNames is how many names the paths of all elements of a schema may have. A flat column has two.
+const maxPathNames = 1 << 22
+
+// checkSchema checks what parquet-go allocates for a schema: the path of each element, and each column of each row
+// group. Nested groups with a few bytes each could make that any size, and exhaust the stack (Invariant 6).
+func checkSchema(meta *format.FileMetaData) error {
+	leaves, names := 0, 0
+	var open []int32 // of each group around an element, the number of its children that follow
+	for k := range meta.Schema {
+		e := &meta.Schema[k]
+		if e.Type.Valid {
+			leaves++
+		}
+		if names += len(open) + 1; names > maxPathNames {
+			return fmt.Errorf("the paths of its columns have over %d names: write it with fewer levels of nested columns",
+				maxPathNames)
+		}
+		if e.NumChildren.V > 0 {
+			open = append(open, e.NumChildren.V)
+			continue
+		}
+		for n := len(open) - 1; n >= 0; n-- {
+			if open[n]--; open[n] > 0 {
+				break
+			}
+			open = open[:n]
+		}
+	}
+	for k := range meta.RowGroups {
+		if n := len(meta.RowGroups[k].Columns); n != leaves {
+			return fmt.Errorf("row group %d has %d columns, and the schema has %d: the file is damaged", k, n, leaves)
+		}
+	}
+	return nil
 }
 
 // leavesOf returns the leaves of a column, in the order of a file.

@@ -26,8 +26,12 @@ type leafReader struct {
 	memory [256]parquet.Value
 }
 
-// append appends rows to the column. A list ends where the next one begins.
-func (l *leafReader) append(rows int) error {
+// errLargeBatch reports that the values of a batch take too much memory, as if many rows have the same large value.
+var errLargeBatch = errors.New("a batch of rows exceeds its limit")
+
+// append appends rows to the column, and subtracts the bytes of their values from room. A list ends where the next one
+// begins.
+func (l *leafReader) append(rows int, room *int64) error {
 	for {
 		for k, v := range l.ahead {
 			if v.RepetitionLevel() == 0 {
@@ -42,6 +46,13 @@ func (l *leafReader) append(rows int) error {
 				if t := int96Time(v.Int96()); t.Before(minTimestamp) || t.After(maxTimestamp) {
 					return fmt.Errorf("row %d: the timestamp %s is %w", l.row-1, t.Format(time.RFC3339), errTimestamp)
 				}
+			}
+			size := l.column.size
+			if v.Kind() == parquet.ByteArray {
+				size += int64(len(v.ByteArray()))
+			}
+			if *room -= size; *room < 0 {
+				return fmt.Errorf("row %d: %w", l.row-1, errLargeBatch)
 			}
 			l.column.append(v)
 		}
@@ -232,10 +243,14 @@ func errTemporary(err error) error {
 
 // append appends rows to the columns of the open leaves.
 func (p *parquetReader) append(rows int64) error {
+	room := p.maxBatchBytes
 	for _, l := range p.leaves {
-		switch err := l.append(int(rows)); {
+		switch err := l.append(int(rows), &room); {
 		case errors.Is(err, errTimestamp):
 			return fmt.Errorf("%s: column %q: %w", p.name, l.column.name, err)
+		case errors.Is(err, errLargeBatch):
+			return fmt.Errorf("%s: column %q: %w of %d bytes: leave the column out of the file", p.name, l.column.name, err,
+				p.maxBatchBytes)
 		case err != nil:
 			return fmt.Errorf("%s: column %q: %w: the file is damaged or uses an unknown encoding", p.name, l.column.name, err)
 		}

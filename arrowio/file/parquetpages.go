@@ -216,7 +216,7 @@ func (r *pageReader) check(h *format.PageHeader, page []byte) ([]byte, error) {
 		if v.Encoding != format.Plain && v.Encoding != plainDictionary {
 			return nil, fmt.Errorf("a dictionary has the encoding %s", v.Encoding)
 		}
-		if n := int64(v.NumValues); n > int64(8*len(page))/r.bitsOfValue() {
+		if n := int64(v.NumValues); n > int64(8*len(page))/bitsOfValue(r.leaf) {
 			return nil, fmt.Errorf("a dictionary of %d bytes declares %d values", len(page), n)
 		}
 	case h.DataPageHeaderV2.Valid:
@@ -253,8 +253,8 @@ func (r *pageReader) check(h *format.PageHeader, page []byte) ([]byte, error) {
 var errPageEnd = errors.New("a page ends early")
 
 // bitsOfValue returns the least number of bits that an uncompressed value has.
-func (r *pageReader) bitsOfValue() int64 {
-	switch t := r.leaf.Type(); t.Kind() {
+func bitsOfValue(leaf *parquet.Column) int64 {
+	switch t := leaf.Type(); t.Kind() {
 	case parquet.Boolean:
 		return 1
 	case parquet.Int32, parquet.Float, parquet.ByteArray: // a byte array has its length
@@ -267,12 +267,12 @@ func (r *pageReader) bitsOfValue() int64 {
 	return 64
 }
 
-// maxDeclared is how many bytes a page may take in memory, however few it has in the file: runs of equal values can be
-// of any length. maxExpansion times the bytes that it has are also allowed.
+// maxDeclared is how many bytes a page or a batch may take in memory, however few it has in the file: runs of equal
+// values can be of any length. maxExpansion times the bytes of the page or of the file are also allowed.
 const maxDeclared = 256 << 20
 
-// maxExpansion is how many times its bytes in the file a page may take in memory, and a row group on disk, so that a
-// few bytes fill neither.
+// maxExpansion is how many times its bytes in the file a page may take in memory. A batch in memory and a row group on
+// disk may take as many times the bytes of the file, so that a few bytes fill neither.
 const maxExpansion = 64
 
 // plainDictionary is what files of version 1 have for RLEDictionary in pages of data.
@@ -284,7 +284,7 @@ func (r *pageReader) checkData(encoding *format.Encoding, declared int32, page [
 	repetition, definition []byte) ([]byte, error) {
 	n, values := int(declared), page[offset:]
 	// Both levels have a byte for each value, the indexes of a dictionary and the offsets of texts four.
-	memory := int64(n) * (2 + max(4, r.bitsOfValue()/8))
+	memory := int64(n) * (2 + max(4, bitsOfValue(r.leaf)/8))
 	if most := max(maxDeclared, maxExpansion*int64(len(page))); n < 0 || memory > most {
 		return nil, fmt.Errorf("a page of %d bytes declares %d values, which take %d bytes, and the limit is %d: write "+
 			"pages of fewer rows", len(page), n, memory, most)

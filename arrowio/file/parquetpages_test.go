@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -331,6 +332,95 @@ func TestThriftBombs(t *testing.T) {
 	for n := range len(all) - 1 {
 		if rest, err := skipThrift(all[:n], thrift.STRUCT, 0); err == nil {
 			t.Errorf("the first %d bytes are no error, %q is left", n, rest)
+		}
+	}
+}
+
+// TestParquetSchemaBombs: a schema of a few bytes for which parquet-go allocates far more is an error, and takes little
+// memory.
+func TestParquetSchemaBombs(t *testing.T) {
+	footerOf := func(meta *format.FileMetaData) []byte {
+		b, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	deep := []format.SchemaElement{}
+	for range 4000 {
+		deep = append(deep, format.SchemaElement{Name: "x", NumChildren: thrift.New[int32](1)})
+	}
+	wide := []format.SchemaElement{{Name: "root", NumChildren: thrift.New[int32](1000)}}
+	for range 1000 {
+		wide = append(wide, format.SchemaElement{Name: "x", Type: thrift.New(format.Double)})
+	}
+	for name, c := range map[string]struct {
+		footer []byte
+		want   string
+	}{
+		"nested columns": {footerOf(&format.FileMetaData{Schema: deep}), "fewer levels of nested columns"},
+		"missing columns": {footerOf(&format.FileMetaData{Schema: wide, RowGroups: make([]format.RowGroup, 20000)}),
+			"row group 0 has 0 columns, and the schema has 1000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := append([]byte("PAR1"), c.footer...)
+			file = append(binary.LittleEndian.AppendUint32(file, uint32(len(c.footer))), "PAR1"...)
+			bound.Check(t, 64<<20, func() {
+				_, _, err := openFooter(bytes.NewReader(file), int64(len(file)))
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("the error is %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestParquetLargeBatch: values that are few bytes in the file and many in a batch, since many rows have the same
+// dictionary entry, or a row has many nulls, are an error that names the column.
+func TestParquetLargeBatch(t *testing.T) {
+	type text struct {
+		Column string `parquet:"column,dict"`
+	}
+	type list struct {
+		Column []*float64 `parquet:"column,list"`
+	}
+	type fixed struct {
+		Column *[1000]byte `parquet:"column,optional"`
+	}
+	checkLargeBatch(t, text{strings.Repeat("x", 1000)})
+	checkLargeBatch(t, list{make([]*float64, 200)})
+	checkLargeBatch(t, fixed{})
+}
+
+// checkLargeBatch writes a row many times.
+func checkLargeBatch[T any](t *testing.T, row T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "large.parquet")
+	rows := slices.Repeat([]T{row}, 2000)
+	if err := parquet.WriteFile(path, rows, parquet.Compression(&parquet.Zstd)); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int64{0, 1 << 20} { // 0: as it is
+		r, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		p := r.records.(*parquetReader)
+		if p.maxBatchBytes != maxDeclared {
+			t.Errorf("%T: a batch may have %d bytes", row, p.maxBatchBytes)
+		}
+		if limit > 0 {
+			p.maxBatchBytes = limit
+		}
+		rec, err := r.Next()
+		if err == nil {
+			rec.Release()
+		}
+		isRefused := err != nil && strings.Contains(err.Error(), `column "column": row `) &&
+			strings.Contains(err.Error(), "a batch of rows exceeds its limit of 1048576 bytes")
+		if isRefused != (limit > 0) || err != nil && !isRefused {
+			t.Errorf("%T with a limit of %d bytes: %v", row, limit, err)
 		}
 	}
 }
