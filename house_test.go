@@ -561,7 +561,8 @@ var (
 )
 
 // TestCommentsNameWhatExists: a doc link leads to a declaration, and each part of a backquoted identifier (a word with
-// a capital or a dot) is an identifier, a word of a string, or a file of the module.
+// a capital or a dot) is an identifier, a word of a string, or a file of the module. So it is in the pages about the
+// code.
 func TestCommentsNameWhatExists(t *testing.T) {
 	for _, pkg := range checkedPackages(t) {
 		for _, file := range pkg.syntax {
@@ -598,19 +599,29 @@ func TestCommentsNameWhatExists(t *testing.T) {
 			return true
 		})
 	}
-	for _, comment := range comments {
-		for _, quoted := range backquoted.FindAllStringSubmatch(comment.Text(), -1) {
+	check := func(where any, text string) {
+		for _, quoted := range backquoted.FindAllStringSubmatch(text, -1) {
 			name := quoted[1]
 			if known[name] || strings.ToLower(name) == name && !strings.Contains(name, ".") {
 				continue
 			}
 			for _, part := range strings.Split(name, ".") {
 				if !known[part] {
-					t.Errorf("%s: `%s` does not exist", fset.Position(comment.Pos()), name)
+					t.Errorf("%s: `%s` does not exist", where, name)
 					break
 				}
 			}
 		}
+	}
+	for _, comment := range comments {
+		check(fset.Position(comment.Pos()), comment.Text())
+	}
+	for _, page := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/evidence/mutants.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(page, string(text))
 	}
 }
 
