@@ -22,7 +22,7 @@ func FromDense(x *mat.Dense, features, label string, labels []string) (arrow.Rec
 	if label != "" && len(labels) != n {
 		return nil, fmt.Errorf("a matrix of %d rows with %d labels: give one for each row, \"\" for none", n, len(labels))
 	}
-	if label == features {
+	if label != "" && label == features {
 		return nil, fmt.Errorf("features and labels are both the column %q; give them two names", label)
 	}
 	fields := []arrow.Field{{Name: features, Type: arrow.FixedSizeListOf(int32(m), arrow.PrimitiveTypes.Float64)}}

@@ -124,6 +124,11 @@ func TestDense(t *testing.T) {
 	if _, err := plugin.FromDense(x, "x", "x", labels); err == nil {
 		t.Error("one column has features and labels")
 	}
+	if rec, err := plugin.FromDense(x, "", "", nil); err != nil {
+		t.Errorf("a column without a name, and no labels: %v", err)
+	} else {
+		rec.Release()
+	}
 	x.Set(3, 1, 0)
 	y := make([]float32, 40)
 	if err := m.Project(y, model.FromDense(x)); err != nil || !mat.Equal(model.ToDense(y, 2), project(x)) {
