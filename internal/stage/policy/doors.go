@@ -60,8 +60,8 @@ var Doors = []Door{
 		Shown: notWorse + "`training.gate.more_rows`" + earlyRoot, Key: "training.gate.more_rows", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.MoreRows, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},
-	{Name: DoorNewClass, Models: "a candidate with classes that the live model does not know and that have half of the " +
-		"fair share of one of the rows, or any such class in half as many more rows as the live model",
+	{Name: DoorNewClass, Models: "a candidate with classes that the live model does not know, which together have half " +
+		"of a class's fair share of the rows; any such class if the candidate has half as many more rows as the live model",
 		Shown: notWorse + "`training.gate.new_class`" + earlyRoot, Key: "training.gate.new_class", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.NewClass, g) },
 		margin: func(m float64) float64 { return m - maxLoss }},

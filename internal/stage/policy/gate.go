@@ -22,8 +22,8 @@ const (
 	// minNearest is the evidence by the nearest reference below which a candidate counts as worse, whatever the share of
 	// the nearest ones says. Before the first row it is 1.
 	minNearest = 0.7
-	// growthOfFew, growth and growthOfMany are how many times the rows of the live model a candidate needs to be grown, if
-	// that has fewer effective rows than minSuffix, fewer than manyRows, or more.
+	// A candidate is grown if it has growthOfFew times as many rows as the live model. The factor is growth if the live
+	// model has minSuffix effective rows or more, and growthOfMany if it has manyRows or more.
 	growthOfFew  = 1.2
 	growth       = 1.5
 	growthOfMany = 4
@@ -48,9 +48,10 @@ func Grown(rows, live int, effect float64) bool {
 	return live > 0 && float64(rows) >= factor*float64(live)
 }
 
-// HasNewClass reports whether a candidate of about as many rows has classes that the live model was not fitted on, with
-// together at least half of the fair share of one, or of any share if it has half as many more rows. A gain in accuracy
-// would take long to show: the live model may recognise such rows by accident, and those of a rare class are few.
+// HasNewClass reports whether a candidate has classes that the live model was not fitted on. Together they need half of
+// the fair share of one class, and the candidate half of the live model's rows. If the candidate has half as many more
+// rows than the live model, one row is enough. A gain in accuracy would take long to show: the live model may recognise
+// rows of a new class by accident, or they are few. counts are the candidate's rows by class.
 func HasNewClass(rows int, classes []string, counts []int, liveRows int, liveClasses []string) bool {
 	if 2*rows < liveRows || len(liveClasses) == 0 {
 		return false

@@ -9,9 +9,9 @@ import (
 	"github.com/embedd/embedd/plugin/spec"
 )
 
-// TestHasNewClass: classes are new to the live model if they have together half of the fair share of one of about as
-// many rows as the live model has. Rare classes count only in half as many more rows, so that few labels do not make
-// promotion easier.
+// TestHasNewClass: new classes count if they have together half of the fair share of one class, in at least half of the
+// live model's rows. With fewer rows, such as a few wrong labels, they count only in half as many more rows than those
+// of the live model.
 func TestHasNewClass(t *testing.T) {
 	known := []string{"c0", "c1", "c2"}
 	if classes := append([]string{"one", "another"}, known...); !HasNewClass(300, classes, []int{15, 15, 90, 90, 90}, 300,
@@ -28,8 +28,8 @@ func TestHasNewClass(t *testing.T) {
 		{"half of one", 400, 50, true},
 		{"less", 400, 49, false},
 		{"far fewer rows than the live model has", 140, 35, false},
-		{"a rare one, in half as many more rows", 450, 1, true},
-		{"a rare one, in fewer", 449, 1, false},
+		{"one row, in half as many more rows", 450, 1, true},
+		{"one row, in fewer", 449, 1, false},
 		{"no further class", 300, 0, false},
 		{"no further class, in half as many more rows", 450, 0, false},
 	} {

@@ -50,8 +50,8 @@ type SuffixFit struct {
 const (
 	minSuffix = 250 // rows of the shortest suffix
 	minRows   = 64  // rows that a candidate needs once a model is live
-	// rowsPerFeature and rowsPerLandmark are the rows of a first model for each feature or landmark. With too few rows for
-	// the dimension a linear discriminant is little better than chance (Raudys and Jain, IEEE PAMI 13, 1991).
+	// A first model needs rowsPerFeature rows for each feature, or rowsPerLandmark for each landmark. With too few rows
+	// for the dimension a linear discriminant is little better than chance (Raudys and Jain, IEEE PAMI 13, 1991).
 	rowsPerFeature  = 5
 	rowsPerLandmark = 4
 	costShare       = 32 // a fit of m^3 is worth its cost every m^2/costShare rows, whose scoring costs as much

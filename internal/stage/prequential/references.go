@@ -51,8 +51,8 @@ func (r *References) MaxPerClass() int { return r.maxPerClass }
 // Len is the number of rows.
 func (r *References) Len() int { return len(r.rows) + len(r.substitutes) }
 
-// AreFew reports whether there are fewer held-out rows than enoughPerClass for each class, and than enoughReferences.
-// Of two models one may then be better with these references, and the other with more.
+// AreFew reports whether there are fewer held-out rows than enoughReferences, and fewer than enoughPerClass times the
+// number of classes. Of two models one may then be better with these references, and the other with more.
 func (r *References) AreFew() bool {
 	return len(r.rows) < min(enoughPerClass*len(r.count), enoughReferences)
 }
