@@ -196,7 +196,7 @@ func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, erro
 	return c, err
 }
 
-// setOptions sets what the options say without the text.
+// setOptions sets what depends on the options alone.
 func (c *csvReader) setOptions() {
 	if c.how.Decimal == 0 {
 		c.how.Decimal = '.'
@@ -213,7 +213,8 @@ func (c *csvReader) setOptions() {
 	}
 }
 
-// setText sets c.again, which opens the text from its start. The text of a pipe is kept in memory.
+// setText sets c.again, which opens the text from its start. The text of a pipe, which can be read only once, is kept in
+// memory.
 func (c *csvReader) setText(gz bool) error {
 	info, err := c.file.Stat()
 	if err != nil {

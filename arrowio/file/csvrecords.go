@@ -127,13 +127,13 @@ func (r *csvRecords) line(field int) int {
 	return line + r.split
 }
 
-// crlfReader reads a record for encoding/csv, which drops the CR of a CRLF: it doubles the CR inside quotes. Each Read
-// ends with the line, so that encoding/csv does not read beyond the record.
+// crlfReader reads a record for encoding/csv. That drops the CR of a CRLF, so crlfReader doubles each such CR inside
+// quotes. Each Read ends with the line, so that encoding/csv does not read beyond the record.
 type crlfReader struct {
 	in      *bufio.Reader
 	inside  bool // quotes
 	last    byte
-	doubled bool // the CR before the next byte, a LF
+	doubled bool // a CR was added, and the LF follows
 }
 
 func (r *crlfReader) Read(p []byte) (int, error) {

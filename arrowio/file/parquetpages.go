@@ -34,9 +34,9 @@ type pageReader struct {
 	codec   format.CompressionCodec
 	at, end int64 // in the file
 
-	given      int64     // bytes, of all pages
-	rest       [2][]byte // of a header and its page, that are not given
-	compressed []byte    // memory of a page
+	given      int64     // bytes that parquet-go has read, of all pages
+	rest       [2][]byte // what it has not read of the header and the values of the present page
+	compressed []byte    // memory of the present page
 	page       []byte    // the same, decompressed
 }
 
@@ -117,8 +117,8 @@ func (r *pageReader) header() (*format.PageHeader, error) {
 	}
 }
 
-// maxExpanded is how many times its compressed size a page may have: what the format of a codec can express. Brotli can
-// express more.
+// maxExpanded is the maximum ratio of a page's size to its compressed size. It is what the format of a codec can
+// express, except for Brotli, which can express more.
 var maxExpanded = map[format.CompressionCodec]int{format.Uncompressed: 1, format.Snappy: 64, format.Lz4Raw: 255,
 	format.Gzip: 1032, format.Zstd: 1 << 15, format.Brotli: 1 << 15}
 
@@ -160,8 +160,8 @@ func (r *pageReader) unpack(h *format.PageHeader) ([]byte, error) {
 	return r.page, nil
 }
 
-// decompress fills dst and returns the number of bytes that src has, or, if they are more than dst, another number or
-// an error.
+// decompress fills dst and returns the number of decompressed bytes. If dst has another length, the result is another
+// number or an error.
 func decompress(codec format.CompressionCodec, dst, src []byte) (int, error) {
 	switch codec {
 	case format.Snappy:
@@ -196,7 +196,7 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true))
 })
 
-// readWhole reads dst and the end of the reader.
+// readWhole fills dst and then checks that the reader has ended.
 func readWhole(r io.Reader, dst []byte) (int, error) {
 	n, err := io.ReadFull(r, dst)
 	if err != nil {
@@ -252,7 +252,7 @@ func (r *pageReader) check(h *format.PageHeader, page []byte) ([]byte, error) {
 
 var errPageEnd = errors.New("a page ends early")
 
-// bitsOfValue returns the least number of bits that an uncompressed value has.
+// bitsOfValue returns the minimum number of bits of an uncompressed value.
 func bitsOfValue(leaf *parquet.Column) int64 {
 	switch t := leaf.Type(); t.Kind() {
 	case parquet.Boolean:
@@ -275,7 +275,7 @@ const maxDeclared = 256 << 20
 // disk may take as many times the bytes of the file, so that a few bytes fill neither.
 const maxExpansion = 64
 
-// plainDictionary is what files of version 1 have for RLEDictionary in pages of data.
+// plainDictionary is the name of RLEDictionary in data pages of files of version 1.
 const plainDictionary format.Encoding = 2
 
 // checkData checks the number of values that a page of data declares, and the numbers in its runs. Its values begin at
@@ -283,7 +283,7 @@ const plainDictionary format.Encoding = 2
 func (r *pageReader) checkData(encoding *format.Encoding, declared int32, page []byte, offset int,
 	repetition, definition []byte) ([]byte, error) {
 	n, values := int(declared), page[offset:]
-	// Both levels have a byte for each value, the indexes of a dictionary and the offsets of texts four.
+	// Each value takes a byte for each of the two levels, and four for the index in a dictionary or the offset of a text.
 	memory := int64(n) * (2 + max(4, bitsOfValue(r.leaf)/8))
 	if most := max(maxDeclared, maxExpansion*int64(len(page))); n < 0 || memory > most {
 		return nil, fmt.Errorf("a page of %d bytes declares %d values, which take %d bytes, and the limit is %d: write "+
@@ -321,12 +321,12 @@ func (r *pageReader) checkData(encoding *format.Encoding, declared int32, page [
 // Hybrid" in the Parquet format).
 type run struct {
 	count    int  // of values
-	isPacked bool // each value has its bits, or there is one for all
+	isPacked bool // each value has its own bits; otherwise all have the same
 	bits     []byte
 }
 
-// nextRun returns the first of the runs, whose values have width bits, and the bytes behind it. A count above limit is
-// not exact, but above limit. If the run is cut off, there is an error, and its count is valid.
+// nextRun returns the first run, whose values have width bits, and the bytes after it. A count above limit may be less
+// than the true one. If the bytes end within the run, it returns an error and a run whose count is valid.
 func nextRun(b []byte, width, limit int) (r run, rest []byte, err error) {
 	head, n := binary.Uvarint(b)
 	if n <= 0 {
@@ -345,7 +345,7 @@ func nextRun(b []byte, width, limit int) (r run, rest []byte, err error) {
 	return r, b[n+size:], nil
 }
 
-// maxPadding is how many values runs may have beyond those of the page. A bit-packed run has a multiple of eight.
+// maxPadding is how many more values than the page the runs may have: bit-packed runs are padded to multiples of eight.
 const maxPadding = 1 << 10
 
 // checkRuns checks that runs have at most about n values. parquet-go reports other damage.
@@ -363,7 +363,7 @@ func checkRuns(b []byte, width, n int) error {
 	return nil
 }
 
-// checkLevels checks the runs of levels up to a greatest one. parquet-go skips them if that is zero.
+// checkLevels checks the runs of levels from 0 to greatest. parquet-go reads none if greatest is 0.
 func checkLevels(b []byte, greatest, n int) error {
 	if greatest == 0 {
 		return nil
@@ -371,8 +371,8 @@ func checkLevels(b []byte, greatest, n int) error {
 	return checkRuns(b, bits.Len(uint(greatest)), n)
 }
 
-// plainBooleans returns booleans, which are the length of their runs and the runs, as bits. They are fewer than n if
-// some are null.
+// plainBooleans returns booleans as bits. b has the length of their runs and the runs. There are fewer than n if some
+// are null.
 func plainBooleans(b []byte, n int) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, errPageEnd
@@ -396,9 +396,9 @@ func plainBooleans(b []byte, n int) ([]byte, error) {
 	return plain, nil
 }
 
-// skipDelta returns what is behind integers in the encoding DELTA_BINARY_PACKED, of which there may be n.
+// skipDelta returns the bytes after up to n integers in the encoding DELTA_BINARY_PACKED.
 func skipDelta(b []byte, n int) ([]byte, error) {
-	var head [3]uint64 // the size of a block, its parts, and the number of values
+	var head [3]uint64 // the size of a block, the number of its parts, and the number of values
 	for k := range head {
 		v, size := binary.Uvarint(b)
 		if size <= 0 || v > math.MaxInt32 {
@@ -433,8 +433,8 @@ func skipDelta(b []byte, n int) ([]byte, error) {
 	return b, nil
 }
 
-// checkPrefixes checks texts of which each has a prefix of the one before (DELTA_BYTE_ARRAY): the lengths of the
-// prefixes, those of the rest, and the rest.
+// checkPrefixes checks texts that share a prefix with the one before (DELTA_BYTE_ARRAY). b has the lengths of the
+// prefixes, the lengths of the rests, and the rests.
 func checkPrefixes(b []byte, n, most int) error {
 	lengths, err := skipDelta(b, n)
 	if err != nil {

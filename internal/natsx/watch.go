@@ -178,7 +178,7 @@ type KeySourceState struct {
 }
 
 // FollowedKey is a key that FollowKeys reads. Read returns the revision that it has read. Unchanged, if not nil, is
-// called with a later time at which that was still stored.
+// called with a later time at which this revision was still the newest.
 type FollowedKey struct {
 	Key       string
 	Read      func(context.Context) (uint64, error)

@@ -83,9 +83,9 @@ func notBehind(candidates []*candidate, n int) []*candidate {
 // minSimilarity is the similarity of outputs from which a method is fitted at one of two scales only.
 const minSimilarity = 0.995
 
-// mergeSimilar replaces members whose outputs in every fold are similar to those of their method at an earlier scale by
-// the member of that scale, unless it is replaced itself. A blend fits equal members once, and each keeps its weight:
-// the outputs hardly change.
+// mergeSimilar replaces a member by the member of the same method at an earlier scale if their outputs are similar in
+// every fold, unless that member is replaced itself. A blend fits equal members once, and each keeps its weight: the
+// outputs hardly change.
 func (s *selection) mergeSimilar(ctx context.Context, members []*candidate) {
 	var err error
 	defer fail.Catch(&err) // the blend fails too, and reports it

@@ -129,7 +129,7 @@ func sameCandidate(x, y model.Score) bool {
 		maps.Equal(x.Params, y.Params)
 }
 
-// countsAt are the nearestCounts of n rows at a dimension, zeros if there are none.
+// countsAt returns the nearestCounts of n rows at a dimension, zeros if there are none.
 func (e *candidate) countsAt(d, n int) []int {
 	if correct := e.nearestCounts[d]; correct != nil {
 		return correct
@@ -137,8 +137,8 @@ func (e *candidate) countsAt(d, n int) []int {
 	return make([]int, n)
 }
 
-// usefulCounts are countsAt plus the linearCounts, if there are any: consumers of outputs train classifiers on them as
-// well as searching for neighbours.
+// usefulCounts returns countsAt plus the linearCounts, if there are any: consumers of outputs train classifiers on them
+// as well as searching for neighbours.
 func (e *candidate) usefulCounts(d, n int) []int {
 	return addCounts(e.linearCounts[d], slices.Clone(e.countsAt(d, n)))
 }

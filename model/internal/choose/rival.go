@@ -12,9 +12,9 @@ import (
 // than a candidate that the folds prefer to it (docs/methods.md has the measurements).
 const fewOutputs = 3
 
-// bestRival returns the index of the best score of a candidate that takes the place of the blend, -1 if none does. It
-// is better than the blend on the same rows, by nearest neighbours and a linear classifier together, and not worse by
-// nearest neighbours. Rivals are the kernel methods, which no blend can have, and with few outputs all others.
+// bestRival returns the index of the score of the candidate that takes the place of the blend, or -1. This candidate is
+// better than the blend on the same rows by nearest neighbours and a linear classifier together, and not worse by
+// nearest neighbours alone. Rivals are the kernel methods, which no blend can have, and with few outputs all others.
 func (s *selection) bestRival(ctx context.Context, ranked []model.Score) int {
 	if s.blend == nil || s.c.Blend > 0 {
 		return -1
@@ -38,8 +38,8 @@ func (s *selection) bestRival(ctx context.Context, ranked []model.Score) int {
 	return best
 }
 
-// rivals returns the indices of the scores that are compared with the blend, each candidate's best one: of the best
-// kernel method, and all candidates where few outputs are requested.
+// rivals returns the indices of the scores that are compared with the blend: the best score of the best kernel method
+// and, if few outputs are requested, the best score of each candidate that a blend may have.
 func (s *selection) rivals(ranked []model.Score) (indices []int) {
 	seen, hasKernel := map[*candidate]bool{}, false
 	for i := range ranked {

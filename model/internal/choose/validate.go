@@ -262,7 +262,7 @@ func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair
 	}
 }
 
-// correctTestRows are the test rows whose nearest training row in the d leading columns has their class.
+// correctTestRows returns the test rows whose nearest training row in the d leading columns has their class.
 func (v *validator) correctTestRows(ctx context.Context, y *frame.OutputPair, d int, train, test []int) (rows []int) {
 	ref, query := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d)
 	nearest := fail.Must(score.Nearest(ctx, ref, len(train), query, len(test), min(d, y.D)))
@@ -274,7 +274,7 @@ func (v *validator) correctTestRows(ctx context.Context, y *frame.OutputPair, d 
 	return rows
 }
 
-// ensureLinear counts the test rows that a linear classifier gets right in the d leading columns.
+// countLinear counts the test rows that a linear classifier gets right in the d leading columns.
 func (v *validator) countLinear(e *candidate, y *frame.OutputPair, d int, train, test []int) {
 	ref, query, dim := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d), min(d, y.D)
 	known := make([]int, len(train))

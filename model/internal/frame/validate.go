@@ -295,7 +295,7 @@ func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int)
 	}
 	features := &tile.Operand{K: p.M, M: n, About: t.Units.Mean,
 		Column: func(i int) []float64 { return p.X[rows[i]*p.M:][:p.M] }}
-	// Rows of a sum are computed eight at a time, and columns 24: there are far fewer outputs than rows.
+	// A sum is computed in blocks of 8 rows and 24 columns. The outputs are its rows, because they are far fewer.
 	fail.Check(tile.Add(ctx, tile.Sum{C: y, Stride: n, Alpha: 1, A: tile.Dense(w, p.M, wide, wide), B: features}))
 	out := make([][]float64, len(sols))
 	from = 0

@@ -28,11 +28,11 @@ var (
 	Leases = component("leases", spec.BlocksAnswers)
 	// Messages cannot be pulled.
 	Pull = component("pull", spec.BlocksAnswers)
-	// The last look at the streams found something.
+	// The last check of the streams found a fault.
 	Streams = component("streams", spec.BlocksAnswers)
 	// Dead letters are not stored.
 	DeadLetter = component("dead_letters", spec.BlocksDeadLetters)
-	// The last look at the streams found that dead letters would not be stored.
+	// The last check of the streams found that dead letters would not be stored.
 	DeadLetterStream = component("dead_letter_stream", spec.BlocksDeadLetters)
 	// Nearly all of the newest messages became dead letters.
 	DeadLetterShare = component("dead_share", spec.BlocksNothing)

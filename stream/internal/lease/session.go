@@ -204,9 +204,9 @@ func (s *sharedSession) leave(ctx context.Context) {
 	}
 }
 
-// addSession adds to a reading of a lease, answered at a time, that of the session that its claim names, and returns
-// when that was answered. It is a reading that was requested after a time: the last one shows nothing new. An older,
-// shared reading does not show that the session is over: it may have begun since.
+// addSession adds the session that the claim of a lease names to the reading of the lease, and returns when the session
+// was read. It shares a reading of the session that was requested after a time, since earlier ones show nothing new. A
+// reading from before the lease was answered does not show that the session is over: it may have begun since.
 func (s *sharedSession) addSession(ctx context.Context, r *reading, answered, after time.Time) (time.Time, error) {
 	key := r.claim.Session.Key
 	request := func(ctx context.Context) (sessionReading, error) {
