@@ -11,7 +11,7 @@ func TestKeptIntermediates(t *testing.T) {
 	linear := &candidate{method: &frame.Method{Map: "linear"}}
 	kernel := &candidate{method: &frame.Method{Map: "kernel"}}
 	task := func(m int) *frame.Task { return &frame.Task{M: m, Cache: 1} }
-	one := map[fitKey]frame.Intermediates{{fold: 9}: {}}
+	one := func() map[fitKey]frame.Intermediates { return map[fitKey]frame.Intermediates{{fold: 9}: {}} }
 	for what, c := range map[string]struct {
 		v    validator
 		e    *candidate
@@ -23,8 +23,8 @@ func TestKeptIntermediates(t *testing.T) {
 		"of a kernel":     {validator{blends: true}, kernel, task(3), false},
 		"too large":       {validator{blends: true}, linear, task(1449), false},
 		"nothing":         {validator{blends: true}, linear, &frame.Task{M: 3}, false},
-		"one too many":    {validator{blends: true, intermediates: one}, linear, task(1448), false},
-		"two":             {validator{blends: true, intermediates: one}, linear, task(1024), true},
+		"one too many":    {validator{blends: true, intermediates: one()}, linear, task(1448), false},
+		"two":             {validator{blends: true, intermediates: one()}, linear, task(1024), true},
 	} {
 		at := fitKey{c.e, 1}
 		c.v.keep(at, c.task)
