@@ -213,8 +213,8 @@ func (c *csvReader) setOptions() {
 	}
 }
 
-// setText sets c.again, which opens the text from its start. The text of a pipe, which can be read only once, is kept in
-// memory.
+// setText sets c.again, which opens the text from its start. The text of a pipe, which can be read only once, is kept
+// in memory.
 func (c *csvReader) setText(gz bool) error {
 	info, err := c.file.Stat()
 	if err != nil {
