@@ -110,10 +110,18 @@ func referenceEffect(t *Trainer, rows int) float64 {
 	return perReference * min(float64(rows)/float64(t.data.references.Len()), 1/t.config.Training.Holdout)
 }
 
+// Classes that the live model does not know make it early only if they have one in minUnknown rows of the window. A few
+// wrong labels do not.
+const minUnknown = 4
+
 // earlyOdds is Schedule.EarlyOdds of the live model.
 func earlyOdds(t *Trainer) float64 {
-	return t.schedule.EarlyOdds(t.live.Rows(), effectOfRows(t), len(t.live.Classes()), t.data.window.EstablishedClasses(),
-		t.alarms > 0)
+	w, classes := t.data.window, t.live.Classes()
+	established := w.EstablishedClasses()
+	if minUnknown*(w.Len()-window.RowsOf(w, classes)) < w.Len() {
+		established = 0
+	}
+	return t.schedule.EarlyOdds(t.live.Rows(), effectOfRows(t), len(classes), established, t.alarms > 0)
 }
 
 // continuesSeries reports whether the values that a model has for the drift detector continue those of the live model:

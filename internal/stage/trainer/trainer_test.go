@@ -73,6 +73,26 @@ func learnRings(t *testing.T, l *Trainer, apart float64) {
 	}
 }
 
+// TestWrongLabelsAreNoClasses: two labels of four rows each do not make a live model of two classes early, whose
+// candidates need little evidence. Two classes with a quarter of the rows do.
+func TestWrongLabelsAreNoClasses(t *testing.T) {
+	l, _ := newTrainer([]string{"x", "y"}, configOf(fit.Config{Method: "lda", Dim: 2}))
+	learnRings(t, l, 9)
+	before := earlyOdds(l)
+	for _, c := range []struct {
+		rows    int
+		isEarly bool
+	}{{8, false}, {99, false}, {100, true}} {
+		for i := l.data.window.Len() - 300; i < c.rows; i++ {
+			l.data.window.Add(window.Row{Position: window.Position{Seq: 20, Row: i}, Label: []string{"on", "off"}[i%2],
+				X: []float64{float64(i), 1}})
+		}
+		if got := earlyOdds(l); got < before != c.isEarly {
+			t.Errorf("with %d rows of unknown classes: odds %g, before %g", c.rows, got, before)
+		}
+	}
+}
+
 // TestChangeWhileFollowing: a change cuts the window, also while the stage follows a drift if the live model is at
 // chance since then, or if its landmarks have to be checked; else it is part of that drift.
 func TestChangeWhileFollowing(t *testing.T) {

@@ -277,5 +277,15 @@ func (w *Window) FirstModelRows() int {
 // EstablishedClasses is the number of classes with at least firstModelRows rows.
 func (w *Window) EstablishedClasses() int { return w.classes.ofAtLeast(firstModelRows) }
 
+// RowsOf is the number of rows of a window that have one of these labels.
+func RowsOf(w *Window, labels []string) (n int) {
+	for _, label := range labels {
+		if c, ok := w.classes.index[label]; ok {
+			n += w.classes.size(c)
+		}
+	}
+	return n
+}
+
 // SparseRows is the number of rows of classes with too few rows to enter a fit.
 func (w *Window) SparseRows() int { return w.classes.below(w.classes.minRows(w.config.Labelled)) }
