@@ -31,8 +31,8 @@ func (r *Rows) dropIndexes(e *cli.Env) error {
 	return nil
 }
 
-// findIndexes reports which of the single columns are indexes: their integers ascend or descend strictly, or are n
-// different ones in a range of 2n.
+// findIndexes reports which of the single columns are indexes. The integers of an index ascend or descend strictly, or
+// the n of them are all different and lie within a range of 2n.
 func (r *Rows) findIndexes(single map[string]bool) (found []bool, err error) {
 	found = make([]bool, r.M)
 	if r.N < minIndexRows {

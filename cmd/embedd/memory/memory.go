@@ -170,7 +170,7 @@ func containerMemory() int64 {
 // work of an idle process.
 var cachedContainerMemory = cached(10*time.Second, containerMemory)
 
-// cached returns a function that returns what read returned at most maxAge ago.
+// cached returns a function that calls read, or returns its last value if that is at most maxAge old.
 func cached(maxAge time.Duration, read func() int64) func() int64 {
 	var mu sync.Mutex
 	var value int64

@@ -179,9 +179,9 @@ func (t *attempts) retract(ctx context.Context, in *input) {
 // attemptPoll is how often it is checked whether a message was answered.
 const attemptPoll = 100 * time.Millisecond
 
-// mayLearn reports whether a message may be used for training: not if it crashed processes. It waits for a limited time
-// until a suspect message was answered: training must not crash on a message before the hot path has tried it. created
-// is the creation time of the stream.
+// mayLearn reports whether a message may be used for training, which is not the case if it has crashed processes. A
+// message that is suspected of it must be answered first, and mayLearn waits for that for a limited time. created is
+// the creation time of the stream.
 func (t *attempts) mayLearn(ctx context.Context, m *scope.Message, created time.Time, g *answerGate) bool {
 	seq := m.Origin.Seq
 	for {

@@ -120,7 +120,7 @@ func (i *identities) marks(ctx context.Context) (map[string]streamMark, error) {
 	return marks, nil
 }
 
-// followedKey keeps the key stored, and follows a change of it.
+// followedKey returns the key of the state bucket, which refresh reads again when another replica changes it.
 func (i *identities) followedKey() natsx.FollowedKey {
 	return natsx.FollowedKey{Key: statestore.IdentityKey(i.Name), Read: func(ctx context.Context) (uint64, error) {
 		revision, err := i.refresh(ctx)
