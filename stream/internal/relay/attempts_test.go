@@ -11,8 +11,10 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/statestore"
+	"github.com/embedd/embedd/stream/internal/training"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -172,5 +174,58 @@ func TestAttemptsOfAnOlderCopy(t *testing.T) {
 	a.retract(t.Context(), &input{Message: restored, isCounted: true})
 	if n := a.record(t.Context(), &restored); n != 3 {
 		t.Errorf("the first recorded attempt at the new message counts as %d, want 3", n)
+	}
+}
+
+// TestAttemptsOfARecreatedConsumer: what is known of the messages that were delivered before the start ends when the
+// stream or the consumer is created again: messages of the same sequence numbers are others.
+func TestAttemptsOfARecreatedConsumer(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	for range 3 {
+		s.Publish(nats.NewMsg("in.x"))
+	}
+	state, err := statestore.Open(t.Context(), s.JS, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := s.JS.Stream(t.Context(), "in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := New(&scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in", Subject: "in.x"}, JS: s.JS, Conn: s.JS.Conn(),
+		State: state, Conditions: &health.Conditions{}, Input: input, Log: slog.New(slog.DiscardHandler)}, &Activity{}, 0)
+	r.training = &training.Path{}
+	r.shared.durable = r.ConsumerName()
+	p := &puller{hotPath: r.hotPath, source: r.shared, inFlight: newInFlight(r.activity, nil), unbind: func() {}}
+	r.identities.current.Store(&identityKey{})
+	bind := func() *attempts {
+		t.Helper()
+		if err := p.bind(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return &r.shared.attempts
+	}
+	bind()
+	if _, err := s.JS.Conn().Request("$JS.API.CONSUMER.MSG.NEXT.in."+r.shared.durable, nil, natstest.Timeout); err != nil {
+		t.Fatal(err)
+	}
+	p.created = time.Time{} // as at the next start
+	if a := bind(); a.upTo != 1 {
+		t.Fatalf("messages up to %d were delivered before the start, want 1", a.upTo)
+	}
+	if err := s.JS.DeleteConsumer(t.Context(), "in", r.shared.durable); err != nil {
+		t.Fatal(err)
+	}
+	if a := bind(); a.upTo != 0 {
+		t.Errorf("after the consumer was recreated, messages up to %d were delivered before the start", a.upTo)
+	}
+	if err := s.JS.DeleteStream(t.Context(), "in"); err != nil {
+		t.Fatal(err)
+	}
+	s.Stream(jetstream.StreamConfig{Name: "in"})
+	before := r.shared.attempts.created
+	if a := bind(); !a.created.After(before) {
+		t.Error("after the stream was recreated, its creation time is the former one")
 	}
 }

@@ -56,8 +56,12 @@ func (c *consumers) bindOnce(ctx context.Context, s *source) (jetstream.Consumer
 	created := input.CachedInfo().Created
 	s.ahead.Store(int64(time.Until(input.CachedInfo().TimeStamp)))
 	s.isMirror.Store(input.CachedInfo().Config.Mirror != nil)
-	if s.isOrdered() && s.previous.Floor > input.CachedInfo().State.LastSeq { // an older copy of the stream was restored
-		s.previous = bookmark{}
+	if s.isOrdered() {
+		for _, b := range []*bookmark{&s.previous, s.answered} {
+			if b.Floor > input.CachedInfo().State.LastSeq { // an older copy of the stream was restored
+				*b = bookmark{}
+			}
+		}
 	}
 	consumer, err := natsx.Consumer(ctx, c.JS, c.Stream, s.durable)
 	switch {

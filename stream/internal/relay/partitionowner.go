@@ -81,13 +81,13 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 		}
 	}()
 	o.Log.Debug("this replica owns a partition", "partition", q, "term", tenure.Term)
-	var end, answered bookmark // answered has as its floor up to where this owner has answered everything
-	var silent time.Time       // since when the server has not answered about the consumer
+	var end, answered bookmark
+	var silent time.Time // since when the server has not answered about the consumer
 	isAnswered := true
 	for attempt := 0; ctx.Err() == nil; {
 		pulling, stop := context.WithCancel(ctx)
 		s := &source{durable: q.ConsumerName(o.ConsumerName()), filter: q.Filter(o.Subject),
-			ownership: &ownership{lease: l, tenure: tenure, stop: stop, removed: make(chan struct{}, 1)}}
+			ownership: &ownership{lease: l, tenure: tenure, stop: stop, removed: make(chan struct{}, 1), answered: &answered}}
 		err := o.pull(pulling, q, s)
 		stop()
 		if s.current.Holder != "" {
@@ -107,7 +107,7 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 		case silent.IsZero():
 			silent = time.Now()
 		case time.Since(silent) >= MaxConsumerSilence:
-			o.removeSilentConsumer(ctx, q, s, answered)
+			o.removeSilentConsumer(ctx, q, s)
 			silent = time.Time{}
 		}
 		switch {
@@ -139,7 +139,7 @@ var MaxConsumerSilence = time.Minute
 // that the messages from there on are delivered again; those whose answer is still stored are not answered twice.
 // Without a bookmark that would be the whole stream, so the consumer stays. The server may delete it without a
 // response, which only a leader of the consumer would send.
-func (o *partitionOwner) removeSilentConsumer(ctx context.Context, q needs.Partition, s *source, answered bookmark) {
+func (o *partitionOwner) removeSilentConsumer(ctx context.Context, q needs.Partition, s *source) {
 	if !s.isOwned() || s.previous.Created.IsZero() {
 		return
 	}
@@ -147,8 +147,8 @@ func (o *partitionOwner) removeSilentConsumer(ctx context.Context, q needs.Parti
 	defer cancel()
 	// The bookmark is from when the consumer was bound, which may be weeks ago. In a stream that deletes acknowledged
 	// messages the rest is delivered again, since the consumer may have lost their acknowledgements.
-	if answered.Created.Equal(s.previous.Created) && answered.Floor > s.previous.Floor && o.HasLimitsRetention() {
-		if err := o.leases.Save(ctx, q.BookmarkKey(o.Name), answered); err != nil {
+	if s.answered.Created.Equal(s.previous.Created) && s.answered.Floor > s.previous.Floor && o.HasLimitsRetention() {
+		if err := o.leases.Save(ctx, q.BookmarkKey(o.Name), *s.answered); err != nil {
 			return // tried again after as long
 		}
 	}

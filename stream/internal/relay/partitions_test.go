@@ -307,3 +307,23 @@ func TestInOrderAsksForOne(t *testing.T) {
 		}
 	}
 }
+
+// TestBookmarksOfARestoredStream: after an older copy of the input stream was restored, bookmarks behind its end are
+// those of other messages: the one that is stored, and the one that the owner has in memory.
+func TestBookmarksOfARestoredStream(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.Publish(nats.NewMsg("in.k"))
+	r := New(&scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in", Subject: "in.*"}, JS: s.JS, Conn: s.JS.Conn(),
+		Log: slog.New(slog.DiscardHandler)}, &Activity{}, 0)
+	for floor, want := range map[uint64]uint64{1: 1, 2: 0} {
+		b := &source{durable: "c", filter: "in.*",
+			ownership: &ownership{previous: bookmark{Floor: floor}, answered: &bookmark{Floor: floor}}}
+		if _, _, err := r.consumers.bindOnce(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if b.previous.Floor != want || b.answered.Floor != want {
+			t.Errorf("bookmarks at message %d become %d and %d, want %d", floor, b.previous.Floor, b.answered.Floor, want)
+		}
+	}
+}

@@ -109,6 +109,11 @@ func (p *puller) bind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !created.Equal(p.created) || c.CachedInfo().Delivered.Consumer < p.delivery {
+		if err := p.source.attempts.load(ctx, p.Scope, created, c.CachedInfo()); err != nil {
+			return err
+		}
+	}
 	if !created.Equal(p.created) {
 		p.newest = 0
 	}

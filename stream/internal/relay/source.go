@@ -29,10 +29,11 @@ type ownership struct {
 	isAborted atomic.Bool        // an input was not answered, so the inputs behind it must not be answered either
 	stop      context.CancelFunc // ends the pull
 
-	previous bookmark // as the owner before this one left it
-	current  bookmark // of this process
-	first    uint64   // sequence of the first unacknowledged message, 0 once it was delivered
-	taken    uint64   // sequence of the newest message that was pulled, 0: none
+	previous bookmark  // as the owner before this one left it
+	current  bookmark  // of this process
+	answered *bookmark // of this owner; its floor is up to where it has answered everything
+	first    uint64    // sequence of the first unacknowledged message, 0 once it was delivered
+	taken    uint64    // sequence of the newest message that was pulled, 0: none
 	// hasPostponed is set once an input was postponed: then it is not answered although it is not in flight.
 	hasPostponed atomic.Bool
 

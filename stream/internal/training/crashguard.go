@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
@@ -44,18 +45,25 @@ type guardNote struct {
 	guardRecord
 	Standby guardRecord `json:"standby,omitzero"`
 
-	Quarantined []uint64 `json:"aside,omitempty"` // quarantined messages, oldest first
+	Quarantined []guardMessage `json:"quarantined,omitempty"` // oldest first
+}
+
+// guardMessage identifies a message. After an older copy of the stream is restored, a new message has the sequence of
+// another one, and a different time.
+type guardMessage struct {
+	Seq    uint64 `json:"seq"`
+	Stored int64  `json:"stored"` // when the message was stored, in nanoseconds
 }
 
 // guardRecord is what is known of the starts of processes with one role.
 type guardRecord struct {
-	Starts int    `json:"starts"`          // consecutive ones that did not reach the end
-	Last   string `json:"last,omitempty"`  // the Instance that started last
-	From   uint64 `json:"from,omitempty"`  // the block that began last
-	To     uint64 `json:"to,omitempty"`    //
-	Alone  uint64 `json:"alone,omitempty"` // the message that was learned alone last
-	Tries  int    `json:"tries,omitempty"` // how often that message was
-	InARow int    `json:"row,omitempty"`   // messages quarantined since learning last reached the end
+	Starts int          `json:"starts"`          // consecutive ones that did not reach the end
+	Last   string       `json:"last,omitempty"`  // the Instance that started last
+	From   uint64       `json:"from,omitempty"`  // the block that began last
+	To     uint64       `json:"to,omitempty"`    //
+	Single guardMessage `json:"single,omitzero"` // the message that was learned alone last
+	Tries  int          `json:"tries,omitempty"` // how often that message was
+	InARow int          `json:"row,omitempty"`   // messages quarantined since learning last reached the end
 }
 
 // noteTimeout is how long learning waits for the server to store a note.
@@ -146,13 +154,15 @@ func (c *crashGuard) writeFirst(ctx context.Context, change func(*guardNote)) {
 
 // allows reports whether a message may be learned now. When it has to be known which message crashes the process, it
 // waits until the earlier ones are learned.
-func (c *crashGuard) allows(ctx context.Context, seq uint64, created time.Time) bool {
+func (c *crashGuard) allows(ctx context.Context, m *scope.Message, created time.Time) bool {
+	seq := m.Origin.Seq
+	id := guardMessage{seq, m.Time.UnixNano()}
 	switch {
 	case c.isStopped.Load():
 		return false
 	case !created.Equal(c.Created):
 		return true // of another stream, or under other numbers
-	case slices.Contains(c.note.Quarantined, seq):
+	case slices.Contains(c.note.Quarantined, id):
 		c.reportQuarantined(seq)
 		return false
 	case c.note.Starts <= maxPlainStarts || c.isAtEnd || seq > c.goal:
@@ -164,7 +174,7 @@ func (c *crashGuard) allows(ctx context.Context, seq uint64, created time.Time) 
 		return false
 	}
 	if c.suspect.first <= seq && seq <= c.suspect.last {
-		return c.tryAlone(ctx, seq)
+		return c.tryAlone(ctx, id)
 	}
 	c.block = run{seq, seq + guardBlock - 1}
 	if seq < c.suspect.first {
@@ -175,12 +185,13 @@ func (c *crashGuard) allows(ctx context.Context, seq uint64, created time.Time) 
 }
 
 // tryAlone lets one message be learned with nothing else under way, or quarantines it.
-func (c *crashGuard) tryAlone(ctx context.Context, seq uint64) bool {
+func (c *crashGuard) tryAlone(ctx context.Context, id guardMessage) bool {
+	seq := id.Seq
 	c.block = run{seq, seq}
-	if c.note.Alone != seq || c.note.Tries < maxTries {
+	if c.note.Single != id || c.note.Tries < maxTries {
 		c.writeFirst(ctx, func(n *guardNote) {
-			if n.Alone != seq {
-				n.Alone, n.Tries = seq, 0
+			if n.Single != id {
+				n.Single, n.Tries = id, 0
 			}
 			n.From, n.To = seq, seq
 			n.Tries++
@@ -188,9 +199,9 @@ func (c *crashGuard) tryAlone(ctx context.Context, seq uint64) bool {
 		return true
 	}
 	c.writeFirst(ctx, func(n *guardNote) {
-		n.Quarantined = append(n.Quarantined, seq)
+		n.Quarantined = append(n.Quarantined, id)
 		n.Quarantined = n.Quarantined[max(0, len(n.Quarantined)-maxQuarantined):]
-		n.From, n.To, n.Alone, n.Tries = 0, 0, 0, 0
+		n.From, n.To, n.Single, n.Tries = 0, 0, guardMessage{}, 0
 		n.InARow++
 	})
 	c.quarantined.Store(int64(len(c.note.Quarantined)))

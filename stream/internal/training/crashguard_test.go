@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
@@ -28,7 +29,7 @@ func life(t *testing.T, p *Path, n uint64, deadly func(seq uint64, nth int) bool
 	t.Helper()
 	c = newCrashGuard(t.Context(), p, false)
 	for seq := uint64(1); seq <= n; seq++ {
-		if !c.allows(t.Context(), seq, p.Created) {
+		if !c.allows(t.Context(), numbered(seq), p.Created) {
 			continue
 		}
 		learned = append(learned, seq)
@@ -95,7 +96,7 @@ func TestCrashesWhileLearning(t *testing.T) {
 					}
 					return
 				}
-				if !slices.Equal(care.note.Quarantined, c.aside) || len(learned) != n-len(c.aside) ||
+				if !slices.Equal(sequencesOf(care.note.Quarantined), c.aside) || len(learned) != n-len(c.aside) ||
 					status.Quarantined != len(c.aside) {
 					t.Errorf("%d are learned, set aside are %v, want %v", len(learned), care.note.Quarantined, c.aside)
 				}
@@ -135,7 +136,7 @@ func TestStandbyKeepsTheRecord(t *testing.T) {
 		}
 		c.markCaughtUp(t.Context(), true)
 	}
-	if c := newCrashGuard(t.Context(), standby, true); c.allows(t.Context(), 7, standby.Created) {
+	if c := newCrashGuard(t.Context(), standby, true); c.allows(t.Context(), numbered(7), standby.Created) {
 		t.Error("the standby learns the message that crashes the trainer")
 	}
 }
@@ -177,7 +178,8 @@ func TestQuarantineOfARecreatedStream(t *testing.T) {
 		life(t, p, 10, func(seq uint64, _ int) bool { return seq == 3 })
 	}
 	c := newCrashGuard(t.Context(), p, false)
-	if c.allows(t.Context(), 3, p.Created) || !c.allows(t.Context(), 3, p.Created.Add(time.Second)) {
+	if c.allows(t.Context(), numbered(3), p.Created) ||
+		!c.allows(t.Context(), numbered(3), p.Created.Add(time.Second)) {
 		t.Error("the message of the stream that is there is learned, or that of another is not")
 	}
 	if err := s.JS.DeleteStream(t.Context(), "in"); err != nil {
@@ -189,6 +191,47 @@ func TestQuarantineOfARecreatedStream(t *testing.T) {
 	if learned, _, _ := life(t, p, 10, func(uint64, int) bool { return false }); len(learned) != 10 {
 		t.Errorf("of a stream that was recreated %v are learned", learned)
 	}
+}
+
+// TestQuarantineOfARestoredStream: after an older copy of the stream was restored, another message with a quarantined
+// sequence number is learned, and so is one with that of a message that was alone at two crashes.
+func TestQuarantineOfARestoredStream(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.publish(10)
+	isDeadly := func(seq uint64, _ int) bool { return seq == 3 }
+	other := numbered(3)
+	other.Time = other.Time.Add(time.Second)
+	p := s.open()
+	for _, state := range []guardNote{
+		{guardRecord: guardRecord{Tries: maxTries}},
+		{Quarantined: make([]guardMessage, 1)},
+	} {
+		for n := 0; ; n++ {
+			_, c, _ := life(t, p, 10, isDeadly)
+			if c.note.Tries == state.Tries && len(c.note.Quarantined) == len(state.Quarantined) {
+				break
+			}
+			if n == 6 {
+				t.Fatalf("no start ends with %+v", state)
+			}
+		}
+		if c := newCrashGuard(t.Context(), p, false); !c.allows(t.Context(), other, p.Created) {
+			t.Errorf("after %+v another message of the same sequence number is not learned", state)
+		}
+	}
+}
+
+// numbered is a message of the input stream.
+func numbered(seq uint64) *scope.Message {
+	return &scope.Message{Origin: wire.Origin{Seq: seq}, Time: time.Unix(int64(seq), 0)}
+}
+
+func sequencesOf(messages []guardMessage) (sequences []uint64) {
+	for _, m := range messages {
+		sequences = append(sequences, m.Seq)
+	}
+	return sequences
 }
 
 // server is a NATS server with an input stream.

@@ -205,7 +205,7 @@ func (r *reader) awaitFeed(ctx context.Context, s feedState) error {
 // deliver moves past a message, and brings it to take when it may be learned.
 func (r *reader) deliver(ctx context.Context, m *Message) {
 	m.Origin.Created = r.at.created
-	mayLearn := r.hooks.MayLearn(ctx, &m.Message, r.at.stream) && r.guard.allows(ctx, m.Origin.Seq, r.at.created)
+	mayLearn := r.hooks.MayLearn(ctx, &m.Message, r.at.stream) && r.guard.allows(ctx, &m.Message, r.at.created)
 	if ctx.Err() != nil {
 		return
 	}
