@@ -211,6 +211,11 @@ func TestPausedPartition(t *testing.T) {
 		return len(all) > 0 && !all[0].Ready && strings.Contains(all[0].Reason, durable+" of stream in is paused")
 	}
 	f.until("the paused consumer is reported", isReported)
+	findings, err := admin.Diagnose(t.Context(), admin.Options{Conn: f.js.Conn(), Pipelines: []Pipeline{p}})
+	if i := slices.IndexFunc(findings, func(f admin.Finding) bool { return f.Check == "consumer" }); err != nil || i < 0 ||
+		findings[i].Level != admin.LevelFault || !strings.Contains(findings[i].Command, "nats consumer resume in "+durable) {
+		t.Errorf("the doctor finds %+v, %v", findings, err)
+	}
 	for end := time.Now().Add(7 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if !isReported() {
 			t.Fatalf("it is not reported any more: %s", second.Status()[0].Reason)

@@ -289,22 +289,25 @@ func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetst
 		d.addError("consumer", p.Name, natsx.ExplainRequestError(err, "about consumer "+name))
 		return
 	}
-	if err := needs.CheckConsumer(p, c.CachedInfo().Config, info.Config.Subjects, p.Subject); err != nil {
-		d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
-			Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, name)})
-		return
-	}
-	if f := needs.PausedFault(p.Stream, c.CachedInfo()); f != nil {
-		d.addFault("consumer", p.Name, f)
-		return
-	}
-	unanswered := countUnanswered(c)
-	for _, q := range needs.Partitions(p)[1:] {
-		if c, err := s.Consumer(ctx, q.ConsumerName(name)); err == nil {
-			unanswered += countUnanswered(c)
+	known := len(d.findings)
+	unanswered := uint64(0)
+	for _, q := range needs.Partitions(p) {
+		if q.Of > 0 {
+			if c, err = s.Consumer(ctx, q.ConsumerName(name)); err != nil {
+				continue // it is created when the daemon starts
+			}
+		}
+		unanswered += countUnanswered(c)
+		if err := needs.CheckConsumer(p, c.CachedInfo().Config, info.Config.Subjects, q.Filter(p.Subject)); err != nil {
+			d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
+				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, q.ConsumerName(name))})
+		} else if f := needs.PausedFault(p.Stream, c.CachedInfo()); f != nil {
+			d.addFault("consumer", p.Name, f)
 		}
 	}
-	d.addOK("consumer", p.Name, "%d messages are not answered", unanswered)
+	if len(d.findings) == known {
+		d.addOK("consumer", p.Name, "%d messages are not answered", unanswered)
+	}
 }
 
 // countUnanswered returns how many messages of a consumer are not acknowledged, delivered or not.

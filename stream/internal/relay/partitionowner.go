@@ -74,12 +74,8 @@ func (o *partitionOwner) runShare(ctx context.Context) {
 
 // own pulls the messages of a partition until ctx is done, and waits until they are answered.
 func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenure lease.Tenure) {
-	o.owned.Store(q, nil)
-	defer func() {
-		if o.owned.Delete(q); len(o.ownedNow()) == 0 {
-			o.Conditions.Clear(health.Pull) // no pull would
-		}
-	}()
+	o.setPullError(q, nil)
+	defer o.setReleased(q)
 	o.Log.Debug("this replica owns a partition", "partition", q, "term", tenure.Term)
 	var end, answered bookmark
 	var silent time.Time // since when the server has not answered about the consumer
@@ -117,7 +113,7 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 		default:
 			o.answered.Clear() // the stream may be another now
 			if attempt > 0 {
-				o.Conditions.SetError(health.Pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w",
+				o.setPullError(q, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w",
 					q, o.Stream, err))
 			}
 			o.Log.Debug("a partition is bound again", "partition", q, "error", err)
@@ -215,7 +211,7 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 		case err != nil:
 			return err
 		}
-		o.Conditions.Clear(health.Pull)
+		o.setPullError(q, nil)
 	}
 	return nil
 }

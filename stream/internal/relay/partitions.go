@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/replica"
@@ -30,7 +33,9 @@ type partitions struct {
 	replica *replica.Replica
 	leases  *lease.Bucket
 	earlier []needs.Partition // of earlier partition counts, whose consumers still exist
-	owned   sync.Map          // the partitions that this process owns, each a needs.Partition
+
+	mu    sync.Mutex
+	owned map[needs.Partition]error // the partitions that this process owns, and why each cannot be pulled
 
 	// Of the partitions that wait for earlier messages, the one that has the slot asks the server. Partitions of earlier
 	// numbers have another slot, since those of the present number wait for them.
@@ -41,7 +46,8 @@ type partitions struct {
 }
 
 func newPartitions(p *hotPath) *partitions {
-	return &partitions{hotPath: p, slot: make(chan struct{}, 1), earlierSlot: make(chan struct{}, 1)}
+	return &partitions{hotPath: p, owned: map[needs.Partition]error{}, slot: make(chan struct{}, 1),
+		earlierSlot: make(chan struct{}, 1)}
 }
 
 // memberName is the name of this process among the replicas: a token of a key.
@@ -50,11 +56,41 @@ func (p *partitions) memberName() string {
 }
 
 // ownedNow returns the partitions that this process owns.
-func (p *partitions) ownedNow() (all []needs.Partition) {
-	for q := range p.owned.Range {
-		all = append(all, q.(needs.Partition))
+func (p *partitions) ownedNow() []needs.Partition {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.owned))
+}
+
+// setPullError records that this process owns a partition, and why it cannot be pulled, if so. The condition has the
+// first of these errors.
+func (p *partitions) setPullError(q needs.Partition, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.owned[q] = err
+	p.reportPullErrors()
+}
+
+// setReleased records that this process does not own a partition any more.
+func (p *partitions) setReleased(q needs.Partition) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.owned, q)
+	p.reportPullErrors()
+}
+
+func (p *partitions) reportPullErrors() {
+	var reasons []string
+	for _, err := range p.owned {
+		if err != nil {
+			reasons = append(reasons, err.Error())
+		}
 	}
-	return all
+	if len(reasons) == 0 {
+		p.Conditions.Clear(health.Pull)
+	} else {
+		p.Conditions.Set(health.Pull, slices.Min(reasons))
+	}
 }
 
 // pullBytes returns how many bytes a pull of one partition may fetch, and the pulls of all together: half of

@@ -139,8 +139,8 @@ func TestPostponedElsewhereSince(t *testing.T) {
 	}
 }
 
-// TestErrorOfReleasedPartition: the error of a partition that cannot be pulled ends when this replica owns none any
-// more: without a pull nothing else would end it.
+// TestErrorOfReleasedPartition: the error of a partition that cannot be pulled stays while another one can be, and ends
+// when this replica does not own the partition any more: without a pull nothing else would end it.
 func TestErrorOfReleasedPartition(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -160,6 +160,10 @@ func TestErrorOfReleasedPartition(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { o.own(ctx, needs.Partition{Number: 1, Of: 2}, l, l.Tenure()) }) // the consumer p is missing
 	natstest.Await(t, "the error is reported", func() bool { return conditions.Reason(health.Pull) != "" })
+	o.setPullError(needs.Partition{Number: 0, Of: 2}, nil) // a pull of another one
+	if reason := conditions.Reason(health.Pull); !strings.Contains(reason, "partition 1of2") {
+		t.Errorf("after another partition was pulled the error is %q", reason)
+	}
 	stop()
 	wg.Wait()
 	if reason := conditions.Reason(health.Pull); reason != "" {
