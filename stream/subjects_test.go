@@ -85,7 +85,7 @@ func TestOutputPatternNeedsOneStream(t *testing.T) {
 		}
 	}
 	p := Pipeline{Name: "p", Stream: "in", Subject: "in.*", Dead: "dead.x"}
-	for output, says := range map[string]string{"out.{{wildcard(2)}}": "needs 2 wildcards",
+	for output, says := range map[string]string{"out.{{wildcard(2)}}": "needs at least 2 *",
 		"out.*": "without wildcards", "out.{{x}}": "is no {{wildcard(1)}}"} {
 		p.Output = output
 		if _, err := p.WithDefaults(); err == nil || !strings.Contains(fmt.Sprint(err), says) {

@@ -131,7 +131,7 @@ func TestSubjectsOfConfiguration(t *testing.T) {
 		}
 	}
 	for subjects, says := range map[string]string{
-		"input: {subject: f.*}, output: {subject: 'r.{{wildcard(2)}}'}":              "needs 2 wildcards",
+		"input: {subject: f.*}, output: {subject: 'r.{{wildcard(2)}}'}":              "needs at least 2 *",
 		"output: {subject: 'r.{{wildcard(1)}}'}":                                     "features.p has 0",
 		"input: {subject: f.*}, output: {subject: '{{wildcard(1)}}.r'}":              "begin with a word",
 		"input: {subject: f.*.*}, output: {subject: 'f.x.{{wildcard(1)}}'}":          "a loop",

@@ -111,7 +111,10 @@ func (d *doctor) printFinding(f admin.Finding) {
 		d.out.Paragraph(strings.Repeat(" ", indent), lead+f.Fix, indent)
 		lead = ""
 	}
-	setting := strings.TrimSpace(strings.TrimPrefix(f.Key+": "+f.Value, ": "))
+	setting := f.Key
+	if f.Value != "" {
+		setting += ": " + f.Value
+	}
 	for _, line := range []string{f.Command, setting} { // whole, to be copied
 		if line != "" {
 			d.out.Printf("%*s%s%s\n", indent, "", lead, line)

@@ -199,7 +199,7 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 			out.Printf(line, res.Method, dimText(res.Dim), "-", "-", "-", res.Error)
 			return nil
 		}
-		out.Printf(line, res.Method, strconv.Itoa(res.DimUsed), fmt.Sprintf("%.4f", res.AccuracyMean),
+		out.Printf(line, res.Method, usedText(res), fmt.Sprintf("%.4f", res.AccuracyMean),
 			fmt.Sprintf("%.4f", res.AccuracySD),
 			fmt.Sprintf("%.3g s", res.FitSeconds), evalNote(res))
 		return nil
@@ -226,7 +226,7 @@ const maxRecalls = 10
 func printRecall(out *report.Output, best eval.Result, classes []string) error {
 	classes = slices.Clone(classes)
 	slices.SortStableFunc(classes, func(a, b string) int { return cmp.Compare(best.Recall[a], best.Recall[b]) })
-	out.Printf("\nrecall of the classes by %s, %d outputs", best.Method, best.DimUsed)
+	out.Printf("\nrecall of the classes by %s, dim %s", best.Method, usedText(best))
 	if len(classes) > maxRecalls {
 		out.Printf("; the %d lowest of %d, --format json has all", maxRecalls, len(classes))
 	}
@@ -245,6 +245,14 @@ func dimText(d int) string {
 		return fit.Auto
 	}
 	return strconv.Itoa(d)
+}
+
+// usedText is the number of outputs of a result; auto if the splits chose several, which the note lists.
+func usedText(r eval.Result) string {
+	if r.Dim == fit.AutoDim && len(r.Chosen) > 1 {
+		return fit.Auto
+	}
+	return strconv.Itoa(r.DimUsed)
 }
 
 // evalNote adds what the figures do not show; notes of a fit are those of the first split.

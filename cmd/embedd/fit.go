@@ -190,14 +190,14 @@ func landmarksText(landmarks int, width float64) string {
 
 // printChoice prints what auto chose, what comes next, and the scores.
 func printChoice(out *report.Output, c *model.Choice) error {
-	text := fmt.Sprintf("auto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
+	text := fmt.Sprintf("auto chose the %s: %s with dim %d", c.Chosen, c.Method, c.Dim)
 	out.Printf("\n")
 	switch {
 	case c.Rule != "cv":
 		out.Printf("%s (%s)\n", text, c.Rule)
 		return nil
 	case len(c.Members) > 0:
-		out.Printf("%s of\n", text)
+		out.Printf("%s, of these members:\n", text)
 		if err := printMembers(out, c.Members); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func printChoice(out *report.Output, c *model.Choice) error {
 		return nil
 	}
 	if c.RunnerUp != nil {
-		text = strings.TrimPrefix(fmt.Sprintf("%s; next is %s at %d", text, c.RunnerUp.Method, c.RunnerUp.Dim), "; ")
+		text = strings.TrimPrefix(fmt.Sprintf("%s; next is %s with dim %d", text, c.RunnerUp.Method, c.RunnerUp.Dim), "; ")
 	}
 	for _, line := range []string{text, c.Note} {
 		if line != "" {

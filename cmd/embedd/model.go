@@ -263,8 +263,20 @@ func nameIn(ctx context.Context, s registry.Store, name string) (pipeline, versi
 	if pipeline, ok := registry.PipelineOf(name); ok && slices.Contains(there, pipeline) {
 		return pipeline, name, nil
 	}
+	near := cli.DidYouMean(name, there)
+	for _, pipeline := range there {
+		p, err := registry.New(s, pipeline, registry.Options{}).Pointer(ctx)
+		if err != nil || !strings.HasPrefix(name, pipeline+"-") {
+			continue
+		}
+		for _, v := range p.Versions {
+			if strings.HasPrefix(v.Name, name) {
+				near = fmt.Sprintf(" (did you mean %q?)", v.Name)
+			}
+		}
+	}
 	return "", "", fmt.Errorf("%s has neither a pipeline nor a version %q%s; it has the pipelines %s, and `embedd model "+
-		"ls` lists their versions: %w", s, name, cli.DidYouMean(name, there), strings.Join(there, ", "), registry.ErrMissing)
+		"ls` lists their versions: %w", s, name, near, strings.Join(there, ", "), registry.ErrMissing)
 }
 
 // findModel reads a model from a file or, if there is no file of that name, from the store: a version, or the live

@@ -21,7 +21,8 @@ func Follow(ctx context.Context, js jetstream.JetStream, subject string, handle 
 		return fmt.Errorf("finding the stream of subject %s: %w", subject, err)
 	}
 	if err != nil {
-		return fmt.Errorf("no stream takes %s, so there is nothing stored to read: %w", subject, err)
+		return fmt.Errorf("no stream takes %s, so there is nothing stored to read: check the subject, or create its stream "+
+			"with `embedd setup --apply`: %w", subject, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -45,7 +45,7 @@ func ParseMapping(pattern, destination string) (*Mapping, error) {
 					token)
 			}
 			if n < 1 || n > len(stars) {
-				return nil, fmt.Errorf("%s needs %d wildcards * in the input's subject, and %s has %d: write a * for the token "+
+				return nil, fmt.Errorf("%s needs at least %d * in the input's subject, and %s has %d: write a * for the token "+
 					"that the output's subject takes", token, max(n, 1), pattern, len(stars))
 			}
 			from = stars[n-1]

@@ -21,8 +21,8 @@ func TestMapping(t *testing.T) {
 		}
 	}
 	for destination, says := range map[string]string{
-		"r.{{wildcard(2)}}":     "needs 2 wildcards",
-		"r.{{wildcard(0)}}":     "needs 1 wildcards",
+		"r.{{wildcard(2)}}":     "needs at least 2 *",
+		"r.{{wildcard(0)}}":     "needs at least 1 *",
 		"r.{{partition(3,1)}}":  "is no {{wildcard(1)}}",
 		"r.x{{wildcard(1)}}":    "is no {{wildcard(1)}}",
 		"{{wildcard(1)}}.r":     "begin with a word",

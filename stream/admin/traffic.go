@@ -52,6 +52,7 @@ type traffic struct {
 	columns    map[string]int // messages by their columns
 	misfits    int            // that do not fit the contract
 	unlabelled int            // without a label
+	others     []string       // columns of the last of these that are no features
 	unreadable int
 	reason     error  // why the first of these cannot be read
 	example    []byte // and that message
@@ -184,6 +185,12 @@ func (t *traffic) examine(data []byte) {
 	}
 	if !isLabelled {
 		t.unlabelled++
+		t.others = nil
+		for _, f := range m.Fields() {
+			if !f.Feature {
+				t.others = append(t.others, f.Name)
+			}
+		}
 	}
 }
 
@@ -271,8 +278,12 @@ func (t *traffic) checkLabels(ctx context.Context) {
 	case p.Labels != "":
 		t.checkLateLabels(ctx)
 	case label != "" && readable >= minSample && t.unlabelled == readable:
+		others := "no column"
+		if len(t.others) > 0 {
+			others = strings.Join(t.others, ", ")
+		}
 		t.add(Finding{Check: "labels", Pipeline: p.Name, Text: fmt.Sprintf("none of the %s %d messages has a label in "+
-			"column %q: nothing is learned", t.sample, readable, label),
+			"column %q: nothing is learned; in addition to features they have %s", t.sample, readable, label, others),
 			Fix: "send labels, or name the column that has them in schema.label", Key: "pipelines." + p.Name + ".schema.label"})
 	}
 }

@@ -186,8 +186,9 @@ func TestProblems(t *testing.T) {
 			[]string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, ` +
 				`- and _: "a.b" is part of consumer and bucket names`}},
 		{"required", "pipelines:\n  p:\n    model: {dim: 2}\n", []string{
-			"2:3: pipelines.p.schema.features: required: Feature columns: names, globs, or {column: NAME, size: N} to fix " +
-				"the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
+			"2:3: pipelines.p.schema.features: missing: set it, such as [pixels]; Feature columns: names, globs, or " +
+				"{column: NAME, size: N} to fix the number of elements; see wire.md. One fixed-size list of floats is the " +
+				"fastest form."}},
 		{"several at once", pipeline("schema: {features: [x], nulls: drop}", "model: {dim: -1, sale: none}",
 			"limits: {message: 8 apples}"), []string{
 			`3:36: pipelines.p.schema.nulls: "drop": want auto, reject, impute or skip`,
@@ -502,7 +503,8 @@ func TestLoadChecksFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Load(path)
-	want := path + ":4:19: pipelines.p.model.file: open " + missing + ": no such file or directory"
+	want := path + ":4:19: pipelines.p.model.file: open " + missing + ": no such file or directory: `embedd fit` or " +
+		"`embedd model export` writes one"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

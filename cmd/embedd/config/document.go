@@ -226,7 +226,7 @@ func (d *document) pipelines(c *Config, n *yaml.Node) {
 		d.mapping(value, path, func(key, value *yaml.Node) { d.member(c, &p, each, path, key, value) })
 		for _, f := range spec {
 			if f.required && strings.HasPrefix(f.path, each) && !d.has(actual(f.path, name)) {
-				d.problem(actual(f.path, name), "required: %s", f.doc)
+				d.problem(actual(f.path, name), "missing: set it, such as %s; %s", f.start, f.doc)
 			}
 		}
 		c.Pipelines = append(c.Pipelines, p)

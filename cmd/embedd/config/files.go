@@ -51,6 +51,9 @@ func cause(err error) error {
 
 func readable(path string) error {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: `embedd fit` or `embedd model export` writes one", err)
+	}
 	if err != nil {
 		return err
 	}
