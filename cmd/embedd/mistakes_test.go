@@ -110,7 +110,8 @@ func TestPlantedMistakes(t *testing.T) {
 		{"a label that is misspelt", func(w *ward) {
 			w.change("[pixels], label: label", "[x, y], label: lable")
 			w.send(16)
-		}, `column "lable": nothing is learned; in addition to features they have id, label`, func(w *ward) { w.change("lable", "label") }},
+		}, `column "lable": nothing is learned; in addition to features they have id, label`,
+			func(w *ward) { w.change("lable", "label") }},
 		{"labels without a sender", func(w *ward) {
 			w.change("subject: features.digits}", "subject: features.digits, labels: labels.digits}")
 			w.change("[pixels], label: label", "[x, y], key: id")

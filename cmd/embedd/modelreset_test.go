@@ -162,7 +162,8 @@ func TestChangedDimension(t *testing.T) {
 		t.Errorf("check after the reset: %s", stdout)
 	}
 	_, _, refused = call(t.Context(), "model", "rollback", "p-1", "--server", s.url)
-	contains("rollback of a part of a version", refused, `nor a version "p-1" (did you mean "p-1`, "`embedd model ls` lists")
+	contains("rollback of a part of a version", refused, `nor a version "p-1" (did you mean "p-1`,
+		"`embedd model ls` lists")
 	code, _, refused = call(t.Context(), "model", "rollback", first.Model.Version, "--server", s.url)
 	if contains("rollback", refused, "embedd model reset p"); code == 0 {
 		t.Error("a version with other dimensions was chosen")

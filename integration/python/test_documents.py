@@ -30,6 +30,7 @@ PRINTED = {
     "apply-elsewhere": r"True \d\S*e-\d\d",
     "produce-json": r'"embedding": ?\[',
     "vector-search": r"(1.0|0.9) of its section",
+    "evaluate": r"lda +2 +0\.9(.|\n)*machines +\S.* 0\.9",
     "alerts": r'embedd_ready\{pipeline="machines"\} 0',
     "redpanda-connect": r"embedding\n0 +\[-?\d",
     "upgrade": r"waiting_for_model(.|\n)*no model yet",
