@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -133,7 +134,9 @@ func printLearning(t *report.Table, r *stream.Report) {
 	}
 	if late := r.Labels; late != nil {
 		t.Below(fmt.Sprintf("%d rows wait for labels, %d labels wait for rows", late.RowsWaiting, late.LabelsWaiting))
-		t.Below(late.Note)
+		if !strings.Contains(r.Reason, late.Note) {
+			t.Below(late.Note)
+		}
 	}
 	if l.LastFit != "" {
 		t.Below("last fit: " + l.LastFit)

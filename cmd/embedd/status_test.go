@@ -12,11 +12,12 @@ import (
 )
 
 // TestStatusOfSeveralDaemons: the error of one daemon, for instance of another version, hides no status of the others.
+// What the reason says is not repeated below it.
 func TestStatusOfSeveralDaemons(t *testing.T) {
 	t.Parallel()
 	s := serveNATS(t, server.Options{})
 	for _, d := range []struct{ pipeline, answer string }{{"one", "not JSON"},
-		{"one", `{"pipeline":"one","state":"ready"}`}, {"two", `{"pipeline":"two","state":"ready"}`}} {
+		{"one", `{"pipeline":"one","state":"ready"}`}, {"two", `{"pipeline":"two","state":"ready","reason":"no rows; keys repeat","labels":{"note":"keys repeat"}}`}} {
 		nc := sure(nats.Connect(s.ClientURL(), nats.Timeout(ample)))
 		t.Cleanup(nc.Close)
 		service := sure(micro.AddService(nc, micro.Config{Name: stream.ServiceName(d.pipeline), Version: "0.0.1",
@@ -33,6 +34,7 @@ func TestStatusOfSeveralDaemons(t *testing.T) {
 	}
 	code, stdout, stderr := call(t.Context(), "status", "--server", s.ClientURL())
 	if code != 1 || strings.Count(stdout, "ready") != 2 || !strings.Contains(stdout, "two") ||
+		strings.Count(stdout, "keys repeat") != 1 ||
 		!strings.Contains(stderr, "pipeline one: the answer cannot be read") {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
 	}
