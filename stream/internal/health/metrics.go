@@ -18,13 +18,13 @@ import (
 )
 
 // Metric describes one counter or histogram of the pipelines. The table below lists all of them; the gauges are in
-// statusGaugeTable, and are read from a Status at each scrape. Names and labels are part of the public contract.
+// statusGauges, and are read from a Status at each scrape. Names and labels are part of the public contract.
 type Metric struct {
 	name, help string
 	labels     []string  // in addition to the pipeline
 	buckets    []float64 // of a histogram; nil: it is a counter
 	of         feature
-	starts     [][]string // label values of the series that exist, at zero, from the start
+	starts     []string // label values of the series that exist, at zero, from the start, as joinLabels joins them
 	desc       *prometheus.Desc
 }
 
@@ -37,95 +37,81 @@ const (
 	summaries
 )
 
-// each is one series for each value of a single label.
-func each(values ...string) (starts [][]string) {
-	for _, v := range values {
-		starts = append(starts, []string{v})
-	}
-	return starts
-}
-
-func eachCode() (starts [][]string) {
-	for _, code := range wire.Codes {
-		starts = append(starts, []string{string(code)})
-	}
-	return starts
-}
-
-var single = [][]string{{}}
-
 // The metrics. A new one is an entry here, a line in docs/metrics.md, and a call to Series where its value changes.
 var (
-	Messages = define(Metric{name: "embedd_messages_total", labels: []string{"result"},
-		help:   "Input messages by result: out, dead, skip, or pass while the model is stale.",
-		starts: each("out", "dead", "skip", "pass")})
-	Rows = define(Metric{name: "embedd_rows_total", labels: []string{"result"},
-		help:   "Rows by result: out, dead, skip, or pass while the model is stale.",
-		starts: each("out", "dead", "skip", "pass")})
-	Dropped = define(Metric{name: "embedd_dropped_messages_total", labels: []string{"path"},
-		help: "Messages dropped: on core NATS from a full queue, or by the client before it (both paths); from the " +
-			"training queue where the input can be read only once, late labels that arrive too fast on core NATS, or deleted " +
-			"from the input stream before training read them (path learn).",
-		starts: each(PathAnswer, PathLearn)})
-	ReadMessages = define(Metric{name: "embedd_read_messages_total", labels: []string{"path"},
-		help:   "Messages read from the input stream, to answer them (path answer) or for training (path learn).",
-		starts: each(PathAnswer, PathLearn)})
-	ReadBytes = define(Metric{name: "embedd_read_bytes_total", labels: []string{"path"},
-		help: "Bytes of the messages of embedd_read_messages_total.", starts: each(PathAnswer, PathLearn)})
-	UnseenCategories = define(Metric{name: "embedd_unseen_categories_total", starts: single,
-		help: "Values of categories that the model of model.file does not have: all features of the category were 0."})
-	Redeliveries = define(Metric{name: "embedd_redeliveries_total", starts: single,
-		help: "Input messages that arrived again, because an earlier delivery was not acknowledged."})
-	Duplicates = define(Metric{name: "embedd_duplicates_total", starts: single,
-		help: "Outputs and dead letters that an earlier attempt had stored, and that were not stored again."})
-	ReaderRestarts = define(Metric{name: "embedd_reader_restarts_total", labels: []string{"cause"},
-		help: "Restarts of the learning path's reader by cause: the input stream was recreated, purged or renumbered, " +
-			"the reader fell behind the hot path's messages, or a read failed.",
-		starts: each("recreated", "purged", "renumbered", "behind", "failed")})
-	DeadLetters = define(Metric{name: "embedd_dead_letters_total", labels: []string{"code"}, starts: eachCode(),
-		help: "Dead letters by error code, those of rows and of labels included."})
-	Claimed = define(Metric{name: "embedd_claimed_identities_total", starts: single,
-		help: "Outputs and dead letters that were sent under a second identity, because another message had theirs."})
-	EpochChanges = define(Metric{name: "embedd_epoch_changes_total", starts: single,
-		help: "Changes of the live model's epoch: outputs of two epochs are not comparable."})
-	Candidates = define(Metric{name: "embedd_candidates_total", labels: []string{"result"},
-		help:   "Candidates by result: promoted, rejected (the live model was kept), failed (no fit).",
-		starts: each("promoted", "rejected", "failed")})
-	Promotions = define(Metric{name: "embedd_promotions_total", labels: []string{"door"},
-		help:   "Models that training made live by the door that they passed; models.md lists the doors.",
-		starts: each(policy.TrainedDoors()...)})
-	FitSeconds = define(Metric{name: "embedd_fit_seconds", starts: single,
-		buckets: prometheus.ExponentialBuckets(0.001, 2, 19),
-		help:    "Duration of a promotion, including the fits of the other candidates, alignment and storing."})
-	TransformSeconds = define(Metric{name: "embedd_transform_seconds", starts: single,
-		buckets: prometheus.ExponentialBuckets(0.00001, 2, 19),
-		help:    "Time to decode, project and encode one message."})
-	ConfirmSeconds = define(Metric{name: "embedd_publish_confirm_seconds", starts: single,
-		buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
-		help: "Time from first sending the last output of an input until all its outputs are confirmed as stored, in the " +
-			"order of the inputs."})
-	EndToEndSeconds = define(Metric{name: "embedd_end_to_end_seconds", starts: single,
-		buckets: prometheus.ExponentialBuckets(0.0005, 2, 20),
-		help: "Time from when the server stored an input, by its clock, until its outputs are confirmed as stored. Inputs " +
-			"of a backlog count with the time that they waited."})
-	Summaries = define(Metric{name: "embedd_summaries_total", labels: []string{"result"}, of: summaries,
-		help: "Summaries of blocks of the input by result: stored, duplicate (another replica had stored the same), " +
-			"recomputed (the stored one was unusable), sent (to the hub).",
-		starts: each("stored", "duplicate", "recomputed", "sent")})
+	Messages = counter("embedd_messages_total", "Input messages by result: out, dead, skip, or pass while the model is "+
+		"stale.", always, "result", "out", "dead", "skip", "pass")
+	Rows = counter("embedd_rows_total", "Rows by result: out, dead, skip, or pass while the model is stale.", always,
+		"result", "out", "dead", "skip", "pass")
+	Dropped = counter("embedd_dropped_messages_total", "Messages dropped: from a full queue, on core NATS also by the "+
+		"client before it, or deleted from the input stream before training read them (path learn).", always,
+		"path", PathAnswer, PathLearn)
+	ReadMessages = counter("embedd_read_messages_total", "Messages read from the input stream, to answer them (path "+
+		"answer) or for training (path learn).", always, "path", PathAnswer, PathLearn)
+	ReadBytes = counter("embedd_read_bytes_total", "Bytes of the messages of embedd_read_messages_total.", always,
+		"path", PathAnswer, PathLearn)
+	UnseenCategories = single("embedd_unseen_categories_total", "Values of categories that the model of model.file does "+
+		"not have: all features of the category were 0.", nil)
+	Redeliveries = single("embedd_redeliveries_total", "Input messages that arrived again, because an earlier delivery "+
+		"was not acknowledged.", nil)
+	Duplicates = single("embedd_duplicates_total", "Outputs and dead letters that were not stored, "+
+		"because an earlier attempt had stored them.", nil)
+	ReaderRestarts = counter("embedd_reader_restarts_total", "Restarts of the learning path's reader by cause: the input "+
+		"stream was recreated, purged or renumbered, the reader fell behind the hot path's messages, or a read failed.",
+		always, "cause", "recreated", "purged", "renumbered", "behind", "failed")
+	DeadLetters = counter("embedd_dead_letters_total", "Dead letters by error code, those of rows and of labels included.",
+		always, "code", wire.Codes...)
+	Claimed = single("embedd_claimed_identities_total", "Outputs and dead letters that were sent under a second "+
+		"identity, because another message had theirs.", nil)
+	EpochChanges = single("embedd_epoch_changes_total", "Changes of the live model's epoch: outputs of two epochs are "+
+		"not comparable.", nil)
+	Candidates = counter("embedd_candidates_total", "Candidates by result: promoted, rejected (the live model was kept), "+
+		"failed (no fit).", always, "result", "promoted", "rejected", "failed")
+	Promotions = counter("embedd_promotions_total", "Models that training made live by the door that they passed; "+
+		"models.md lists the doors.", always, "door", policy.TrainedDoors()...)
+	FitSeconds = single("embedd_fit_seconds", "Duration of a promotion, including the fits of the other candidates, "+
+		"alignment and storing.", prometheus.ExponentialBuckets(0.001, 2, 19))
+	TransformSeconds = single("embedd_transform_seconds", "Time to decode, project and encode one message.",
+		prometheus.ExponentialBuckets(0.00001, 2, 19))
+	ConfirmSeconds = single("embedd_publish_confirm_seconds", "Time from first sending the last output of an input until "+
+		"all its outputs are confirmed as stored, in the order of the inputs.", prometheus.ExponentialBuckets(0.0001, 2, 16))
+	EndToEndSeconds = single("embedd_end_to_end_seconds", "Time from when the server stored an input, by its clock, "+
+		"until its outputs are confirmed as stored.", prometheus.ExponentialBuckets(0.0005, 2, 20))
+	Summaries = counter("embedd_summaries_total", "Summaries of blocks of the input by result: stored, duplicate "+
+		"(another replica had stored the same), recomputed (the stored one was unusable), sent (to the hub).", summaries,
+		"result", "stored", "duplicate", "recomputed", "sent")
 	EdgeSummaries = define(Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"},
 		help: "At a hub: summaries received from an edge: learned, duplicate (their messages had been learned before), " +
 			"or rejected (damaged, or of other settings or features; the status says which)."})
-	LabelMessages = define(Metric{name: "embedd_label_messages_total", labels: []string{"result"}, of: lateLabels,
-		help: "Messages of late labels by result: learned or dead.", starts: each("learned", "dead")})
+	LabelMessages = counter("embedd_label_messages_total", "Messages of late labels by result: learned or dead.",
+		lateLabels, "result", "learned", "dead")
 )
 
 // metrics are all that were defined.
 var metrics []*Metric
 
 func define(m Metric) *Metric {
-	m.desc = prometheus.NewDesc(m.name, m.help, append([]string{"pipeline"}, m.labels...), nil)
+	m.desc = newDesc(m.name, m.help, m.labels)
 	metrics = append(metrics, &m)
 	return &m
+}
+
+// counter defines a counter with a label, whose series with these values exist from the start.
+func counter[T ~string](name, help string, of feature, label string, values ...T) *Metric {
+	m := Metric{name: name, help: help, labels: []string{label}, of: of}
+	for _, v := range values {
+		m.starts = append(m.starts, string(v))
+	}
+	return define(m)
+}
+
+// single defines a counter, or a histogram with buckets, that has one series.
+func single(name, help string, buckets []float64) *Metric {
+	return define(Metric{name: name, help: help, buckets: buckets, starts: []string{""}})
+}
+
+func newDesc(name, help string, labels []string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append([]string{"pipeline"}, labels...), nil)
 }
 
 // The values of the label path.
@@ -166,8 +152,8 @@ func (g *Registry) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range metrics {
 		out <- m.desc
 	}
-	for _, m := range statusGaugeTable {
-		out <- m.Desc
+	for _, desc := range statusDescs {
+		out <- desc
 	}
 }
 
@@ -181,7 +167,7 @@ func (g *Registry) Collect(out chan<- prometheus.Metric) {
 		values, status := maps.Clone(s.values), s.status
 		s.mu.Unlock()
 		for k, v := range values {
-			out <- v.metric(k.of, s.labels(k))
+			out <- v.metric(k.of, labelValues(s.pipeline, k.of.labels, k.labels))
 		}
 		if status != nil {
 			collectStatus(out, s.pipeline, status())
@@ -206,20 +192,29 @@ type Series struct {
 	unseen          *value
 }
 
-// seriesKey identifies a series of a pipeline: a metric and its label values, joined by a byte that UTF-8 never
-// contains.
+// seriesKey identifies a series of a pipeline: a metric and its label values, as joinLabels joins them.
 type seriesKey struct {
 	of     *Metric
 	labels string
 }
 
-const labelSeparator = "\xff"
+const labelSeparator = "\xff" // a byte that UTF-8 never contains
 
-func (s *Series) labels(k seriesKey) []string {
-	if len(k.of.labels) == 0 {
-		return []string{s.pipeline}
+// joinLabels joins values of labels. Invalid UTF-8 is replaced, since the client library rejects it.
+func joinLabels(values ...string) string {
+	text := make([]string, len(values))
+	for i, v := range values {
+		text[i] = strings.ToValidUTF8(v, "\uFFFD")
 	}
-	return append([]string{s.pipeline}, strings.Split(k.labels, labelSeparator)...)
+	return strings.Join(text, labelSeparator)
+}
+
+// labelValues are the values of the label pipeline and of further labels, which were joined.
+func labelValues(pipeline string, labels []string, joined string) []string {
+	if len(labels) == 0 {
+		return []string{pipeline}
+	}
+	return append([]string{pipeline}, strings.Split(joined, labelSeparator)...)
 }
 
 // value is the value of a series: a number, or the sum of a histogram.
@@ -283,28 +278,27 @@ func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Se
 		if m.of == lateLabels && !hasLateLabels || m.of == summaries && !hasSummaries {
 			continue
 		}
-		for _, values := range m.starts {
-			s.of(m, values...)
+		for _, labels := range m.starts {
+			s.at(seriesKey{m, labels})
 		}
 	}
 	return s
 }
 
-// of returns a series, and creates it at zero if it does not exist. Invalid UTF-8 in labels is replaced, since the
-// client library rejects it.
+// of returns the series of a metric with label values other than the pipeline.
 func (s *Series) of(m *Metric, labels ...string) *value {
-	text := make([]string, len(labels))
-	for i, l := range labels {
-		text[i] = strings.ToValidUTF8(l, "\uFFFD")
-	}
-	k := seriesKey{m, strings.Join(text, labelSeparator)}
+	return s.at(seriesKey{m, joinLabels(labels...)})
+}
+
+// at returns a series, and creates it at zero if it does not exist.
+func (s *Series) at(k seriesKey) *value {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.values[k]
 	if v == nil {
 		v = &value{}
-		if m.buckets != nil {
-			v.buckets = &buckets{make([]atomic.Uint64, len(m.buckets)+1), m.buckets}
+		if bounds := k.of.buckets; bounds != nil {
+			v.buckets = &buckets{make([]atomic.Uint64, len(bounds)+1), bounds}
 		}
 		s.values[k] = v
 	}
@@ -314,8 +308,8 @@ func (s *Series) of(m *Metric, labels ...string) *value {
 // each are the series of a metric with a single label, by its value.
 func (s *Series) each(m *Metric) map[string]*value {
 	all := map[string]*value{}
-	for _, labels := range m.starts {
-		all[labels[0]] = s.of(m, labels...)
+	for _, label := range m.starts {
+		all[label] = s.of(m, label)
 	}
 	return all
 }

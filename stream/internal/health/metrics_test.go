@@ -2,13 +2,13 @@ package health
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/internal/doctable"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // TestTwoEnginesOneRegistry checks that a second engine shares the collectors of the first (Invariant 9).
@@ -55,14 +55,8 @@ func TestMetricsPage(t *testing.T) {
 	for _, m := range metrics {
 		entries = append(entries, entry(m.name, m.help, m.labels))
 	}
-	described := regexp.MustCompile(`fqName: "(\w+)", help: (".*"), unit: .*variableLabels: \{pipeline,?([^}]*)\}`)
-	for _, m := range statusGaugeTable {
-		parts := described.FindStringSubmatch(m.desc.String())
-		help, err := strconv.Unquote(parts[2])
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, entry(parts[1], help, strings.FieldsFunc(parts[3], func(r rune) bool { return r == ',' })))
+	for _, m := range statusGauges(spec.Status{}) {
+		entries = append(entries, entry(m.name, m.help, m.labels))
 	}
 	for _, name := range []string{"embedd_build_info", "embedd_nats_connected", "embedd_nats_reconnects_total",
 		"embedd_console_clients", "embedd_console_disconnects_total"} {
