@@ -256,7 +256,7 @@ func (c *club) renew(p *process, at time.Duration) {
 	if p.renews = at + readInterval(life); !isConfirmed {
 		return
 	}
-	p.session.confirm(c.revision, at, at, Tenure{})
+	p.session.confirm(c.revision, at, at, 0)
 	if p.renews = at + renewalInterval(life); isNew || !slices.Equal(p.member.stored, p.claim.Holds) {
 		p.member.stored = p.claim.Holds
 		c.announce(key)
@@ -317,7 +317,7 @@ func (c *club) lead(p *process, at time.Duration, revision uint64) {
 		c.assignment = c.write(Claim{Holder: p.name, Assignment: &current})
 	}
 	if p.attempts = at + readInterval(life); isConfirmed {
-		p.coordinator.confirm(c.revision, at, at, Tenure{})
+		p.coordinator.confirm(c.revision, at, at, 0)
 		p.member.read(p.current)
 		p.attempts = p.coordinator.next(at)
 	}

@@ -25,8 +25,8 @@ type Group struct {
 	Own    Claim // of this process. Members with other settings share no parts with it.
 	TTL    time.Duration
 	Parts  [][]string // each of these groups is shared equally
-	// Work owns a part until ctx is done, and then drains it. The session is valid while its tenure is the same.
-	Work func(ctx context.Context, part string, session *Lease, tenure Tenure)
+	// Work owns a part until ctx is done, and then drains it. The session is valid while its term is the same.
+	Work func(ctx context.Context, part string, session *Lease, term uint64)
 	// Report is called with the reason why this process has no session, and with nil while it has one.
 	Report func(error)
 	Logger *slog.Logger
@@ -91,8 +91,8 @@ func (s *session) run(ctx context.Context) {
 	s.coordinator = s.Bucket.renewed(Options{Key: s.Name + ".assignment", Claim: s.Own, TTL: s.TTL, Logger: s.Logger,
 		Observe: s.wake, HintDelay: s.hintDelay, IsPatient: s.isPatient})
 	stopCoordinator := s.coordinator.Start(membership, func(ctx context.Context, term uint64) {
-		if tenure := s.coordinator.Tenure(); tenure.Term == term && term != 0 {
-			s.coordinate(ctx, s.coordinator, tenure)
+		if term != 0 {
+			s.coordinate(ctx, s.coordinator, term)
 		}
 	})
 	release := func() {
@@ -107,19 +107,19 @@ func (s *session) run(ctx context.Context) {
 		release()
 	}()
 	stopped := ctx.Done()
-	for tenure := s.lease.Tenure(); ; {
-		tenure = s.refresh(tenure)
+	for term := s.lease.Term(); ; {
+		term = s.refresh(term)
 		if len(s.member.running) == 0 && (s.member.isLeaving || s.lease.snapshot().isLost()) {
 			return
 		}
-		s.applyAssignment(&wg, membership, tenure)
-		if err := s.lease.lastFailure(); tenure.Term != 0 {
+		s.applyAssignment(&wg, membership, term)
+		if err := s.lease.lastFailure(); term != 0 {
 			s.Report(nil)
 		} else if err != nil {
 			s.Report(err)
 		}
 		var expired <-chan time.Time // a session that cannot be renewed ends without a notification
-		if tenure.Term != 0 {
+		if term != 0 {
 			expired = time.After(s.lease.snapshot().expires - s.lease.now())
 		}
 		select {
@@ -136,18 +136,19 @@ func (s *session) run(ctx context.Context) {
 	}
 }
 
-// refresh has the member read its stored claim and the assignment, and returns the tenure of the session. If that is
+// refresh has the member read its stored claim and the assignment, and returns the term of the session. If that is
 // another than before, all parts are stopped.
-func (s *session) refresh(before Tenure) Tenure {
-	now := s.lease.Tenure()
+func (s *session) refresh(before uint64) uint64 {
+	now := s.lease.Term()
 	if now != before {
 		for _, stop := range s.cancels {
 			stop()
 		}
 	}
-	if now.Term != before.Term && now.Term != 0 { // others may own its parts since
+	if now != before && now != 0 { // others may own its parts since
 		s.member.newest, s.member.stored = Assignment{}, nil
 		s.coordinator.forget()
+		s.coordinator.Recheck()
 	}
 	if own := s.lease.Status().Holder; own.Holder == s.member.name {
 		s.member.stored = own.Holds
@@ -191,7 +192,7 @@ func (s *session) hintDelay() time.Duration {
 }
 
 // applyAssignment begins and ends parts as they are assigned, and has the claim list them.
-func (s *session) applyAssignment(wg *sync.WaitGroup, membership context.Context, tenure Tenure) {
+func (s *session) applyAssignment(wg *sync.WaitGroup, membership context.Context, term uint64) {
 	m := &s.member
 	for part, stop := range s.cancels {
 		if !m.isAssigned(part) {
@@ -206,7 +207,7 @@ func (s *session) applyAssignment(wg *sync.WaitGroup, membership context.Context
 		c.Holds, c.Seen, c.IsLeaving = holds, m.newest.Number, m.isLeaving
 		return true
 	})
-	if tenure.Term == 0 {
+	if term == 0 {
 		return
 	}
 	for _, part := range m.partsToStart() {
@@ -214,7 +215,7 @@ func (s *session) applyAssignment(wg *sync.WaitGroup, membership context.Context
 		m.running[part], s.cancels[part] = true, stop
 		wg.Go(func() {
 			defer stop()
-			s.Work(ctx, part, s.lease, tenure)
+			s.Work(ctx, part, s.lease, term)
 			s.drained <- part
 		})
 	}
@@ -223,8 +224,8 @@ func (s *session) applyAssignment(wg *sync.WaitGroup, membership context.Context
 // maxChanges is how many announced changes of sessions wait for the coordinator.
 const maxChanges = 16
 
-// coordinate assigns the parts while this process is the coordinator of that tenure.
-func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
+// coordinate assigns the parts while this process is the coordinator of that term.
+func (g *Group) coordinate(ctx context.Context, l *Lease, term uint64) {
 	prefix := g.Name + "." + sessionKeys
 	changes := make(chan natsx.Change, maxChanges)
 	defer g.Bucket.keys.Watch(prefix, func(change natsx.Change) {
@@ -237,7 +238,7 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 	listed := -g.TTL
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for ctx.Err() == nil && l.Tenure() == tenure {
+	for ctx.Err() == nil && l.Term() == term {
 		var change natsx.Change
 		select {
 		case <-timer.C:
@@ -264,7 +265,7 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, tenure Tenure) {
 		if members, isKnown := r.members(); isKnown {
 			assignment = assignment.next(g.Parts, g.Own.Settings, members)
 			l.Update(func(c *Claim) bool {
-				if l.state.term != tenure.Term || c.Assignment != nil && c.Assignment.Number == assignment.Number {
+				if l.state.term != term || c.Assignment != nil && c.Assignment.Number == assignment.Number {
 					return false // under another term it continues from what is stored
 				}
 				current := assignment

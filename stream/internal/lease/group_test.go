@@ -83,7 +83,7 @@ func TestGroup(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		g := Group{Bucket: bucket, Name: "g", Own: Claim{Holder: name}, TTL: time.Minute, Parts: [][]string{{"x", "y"}},
 			Report: func(error) {}, Logger: slog.New(slog.DiscardHandler)}
-		g.Work = func(ctx context.Context, part string, session *Lease, tenure Tenure) {
+		g.Work = func(ctx context.Context, part string, session *Lease, term uint64) {
 			mu.Lock()
 			owners[part] = append(owners[part], name)
 			isTwice = isTwice || len(owners[part]) > 1
@@ -185,12 +185,13 @@ func TestFormerHolder(t *testing.T) {
 	if got := l.Status().Former; got != "dead" {
 		t.Errorf("the former holder is %q", got)
 	}
+	before := l.Term()
 	l.mu.Lock()
 	l.state.expires = l.now() - time.Millisecond // as after a pause of the process
 	l.mu.Unlock()
 	hold(t, l)
-	if got, tenure := l.Status().Former, l.Tenure(); got != "" || tenure.Lapses == 0 {
-		t.Errorf("after the lapse of %+v the former holder is %q", tenure, got)
+	if got, term := l.Status().Former, l.Term(); got != "" || term <= before {
+		t.Errorf("after the lapse of term %d, with term %d, the former holder is %q", before, term, got)
 	}
 }
 
@@ -206,7 +207,7 @@ func (i *interrupted) Stream(ctx context.Context, name string) (jetstream.Stream
 	return i.JetStream.Stream(ctx, name)
 }
 
-// TestFormerCoordinator: what a coordinator has found out under an earlier tenure replaces no assignment: while it
+// TestFormerCoordinator: what a coordinator has found out under an earlier term replaces no assignment: while it
 // asked, another process was the coordinator.
 func TestFormerCoordinator(t *testing.T) {
 	t.Parallel()
@@ -238,7 +239,7 @@ func TestFormerCoordinator(t *testing.T) {
 	}}
 	g := Group{Bucket: &Bucket{keys: natsx.NewBucket(between, BucketName)}, Name: "g", Own: Claim{Holder: "a"},
 		TTL: time.Minute, Parts: [][]string{{"x"}}, Logger: slog.New(slog.DiscardHandler), began: time.Now()}
-	g.coordinate(t.Context(), l, l.Tenure())
+	g.coordinate(t.Context(), l, l.Term())
 	if a := l.inherited(); a.Number != 9 {
 		t.Errorf("the assignment is %v, want number 9", a)
 	}
@@ -254,7 +255,7 @@ func TestLeavesWithoutServer(t *testing.T) {
 	g := Group{Bucket: &Bucket{keys: natsx.NewBucket(server, BucketName)}, Name: "g", Own: Claim{Holder: "a"},
 		TTL: time.Minute, Parts: [][]string{{"x"}}, Logger: slog.New(slog.DiscardHandler), Report: func(error) {}}
 	var began time.Time
-	g.Work = func(ctx context.Context, _ string, _ *Lease, _ Tenure) {
+	g.Work = func(ctx context.Context, _ string, _ *Lease, _ uint64) {
 		server.isDown.Store(true)
 		leave()
 		<-ctx.Done()

@@ -76,7 +76,8 @@ type Lease struct {
 
 // Status is the state of a lease as one replica knows it.
 type Status struct {
-	// Term is the revision at which this replica acquired the lease; it grows with each acquisition. 0: not held.
+	// Term is the revision at which this replica acquired the lease, or renewed it after it had expired by the local clock;
+	// it grows with each of these. 0: not held.
 	Term uint64
 	// Holder is the last known holder; zero: none.
 	Holder Claim
@@ -107,28 +108,19 @@ func (l *Lease) now() time.Duration { return time.Since(l.began) }
 
 // Status returns the current state. A lease that was not renewed within its TTL is not held.
 func (l *Lease) Status() Status {
-	term := l.Tenure().Term
+	term := l.Term()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Status{term, l.holder, l.former}
 }
 
-// Tenure identifies an uninterrupted time of holding a lease: two equal ones are the same. Term is 0 if it is not held.
-type Tenure struct {
-	Term   uint64 // see Status
-	Lapses uint64 // renewals after the lease had expired by the local clock; they keep the term
-}
-
-// Tenure returns the current tenure.
-func (l *Lease) Tenure() Tenure {
+// Term is Status().Term. It identifies an uninterrupted time of holding the lease.
+func (l *Lease) Term() uint64 {
 	_, session := l.shared.session()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.state.tenure(l.now(), session)
+	return l.state.termAt(l.now(), session)
 }
-
-// Term is Status().Term.
-func (l *Lease) Term() uint64 { return l.Tenure().Term }
 
 // snapshot returns a copy of the state.
 func (l *Lease) snapshot() state {
@@ -259,7 +251,7 @@ func (l *Lease) decide(r *reading) action {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.isPatient = isPatient
-	r.isCurrent = l.shared != nil && !l.isChanged && l.state.sessionTenure == session
+	r.isCurrent = l.shared != nil && !l.isChanged && l.state.sessionTerm == session
 	next := l.state.step(*r)
 	if !r.isOwn {
 		l.observe(holder)
@@ -274,26 +266,26 @@ func (l *Lease) observe(holder Claim) {
 	}
 }
 
-// renewSession returns the session that the claim is to name, and its tenure; none if the claim itself is renewed.
-func (l *Lease) renewSession(ctx context.Context) (*Session, Tenure, error) {
+// renewSession returns the session that the claim is to name, and its term; none if the claim itself is renewed.
+func (l *Lease) renewSession(ctx context.Context) (*Session, uint64, error) {
 	if l.shared == nil {
-		return nil, Tenure{}, nil
+		return nil, 0, nil
 	}
 	if !l.hasJoined {
 		l.hasJoined = true
 		l.shared.users.Add(1)
 	}
 	err := l.shared.keep(ctx)
-	session, tenure := l.shared.session()
-	if err == nil && tenure.Term == 0 {
+	session, term := l.shared.session()
+	if err == nil && term == 0 {
 		err = errNoSession
 	}
-	return session, tenure, err
+	return session, term, err
 }
 
 // write replaces what was read by this replica's claim. It continues the assignment of the former holder.
 func (l *Lease) write(ctx context.Context, r *reading) error {
-	session, sessionTenure, err := l.renewSession(ctx)
+	session, sessionTerm, err := l.renewSession(ctx)
 	if err != nil {
 		return err
 	}
@@ -322,8 +314,8 @@ func (l *Lease) write(ctx context.Context, r *reading) error {
 		l.isChanged = l.isChanged || isNew
 		return err
 	}
-	lapses := l.state.lapses
-	if l.state.confirm(next, sent, l.now(), sessionTenure); l.state.lapses != lapses {
+	before := l.state.term
+	if l.state.confirm(next, sent, l.now(), sessionTerm); before != 0 && l.state.term != before {
 		l.former = "" // whatever its session was then, it is not known now
 	}
 	l.stored, l.storedAt, l.isStale = entry{&claim, next, claim.Assignment}, sent, false
@@ -333,22 +325,20 @@ func (l *Lease) write(ctx context.Context, r *reading) error {
 }
 
 // Start holds the lease or waits for it, until ctx is done or stop, which waits for the end. It calls changed with the
-// current term, and again whenever the tenure changes. That includes the same term after a lapse: a process that was
-// paused, or cut off from the server, may renew before another replica takes the lease and too late by its own clock.
+// current term, and again whenever that changes. A process that was paused, or cut off from the server, may renew the
+// lease before another replica takes it and too late by its own clock: then it has another term.
 // The lease is renewed while changed runs. Between two renewals it uses no goroutine.
 func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, term uint64)) (stop func()) {
 	l.isStale = l.isHinted.Swap(false) || l.isStale // of an earlier Start, which has ended before its attempt
-	isUnread, last := l.storedAt == 0 || l.isStale, l.Tenure()
+	isUnread := l.storedAt == 0 || l.isStale
 	var term atomic.Uint64
-	term.Store(last.Term)
+	term.Store(l.Term())
 	reports := task.Every(ctx, 0, func(ctx context.Context) { changed(ctx, term.Load()) })
 	reports.Now()
 	var attempts *task.Task
 	attempts = task.Every(context.WithoutCancel(ctx), 0, func(running context.Context) {
 		attempts.Within(l.attempt(running, ctx))
-		if now := l.Tenure(); now != last && ctx.Err() == nil {
-			last = now
-			term.Store(now.Term)
+		if now := l.Term(); term.Swap(now) != now && ctx.Err() == nil {
 			reports.Now()
 		}
 	})

@@ -84,34 +84,34 @@ func leaseOf(t *testing.T) *Lease {
 func TestRenewedLate(t *testing.T) {
 	l := leaseOf(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	tenures, ended := make(chan Tenure, 1000), make(chan struct{})
+	terms, ended := make(chan uint64, 1000), make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.Run(ctx, func(context.Context, uint64) { tenures <- l.Tenure() })
+		l.Run(ctx, func(context.Context, uint64) { terms <- l.Term() })
 	}()
 	defer func() {
 		cancel()
 		<-ended
 	}()
-	held := func(lapses uint64) { // reported again before a lapse does not count
+	held := func(after uint64) uint64 {
 		t.Helper()
 		for late := time.After(3 * time.Minute); ; {
 			select {
-			case tenure := <-tenures:
-				if tenure.Term != 0 && tenure.Lapses >= lapses {
-					return
+			case term := <-terms:
+				if term > after {
+					return term
 				}
 			case <-late:
 				t.Fatal("it is not reported that the lease is held")
 			}
 		}
 	}
-	held(0)
+	term := held(0)
 	session := l.shared.current.Load().lease
 	session.mu.Lock()
 	session.state.expires = session.now() - time.Millisecond // as after a pause of the process
 	session.mu.Unlock()
-	held(1)
+	held(term)
 }
 
 // TestReconnectedReadsAgain: a replica that waits reads the lease after a reconnect, since announcements may be lost.
@@ -290,7 +290,7 @@ func TestRenewedWhileItEnds(t *testing.T) {
 	t.Parallel()
 	l := leaseOf(t)
 	revision := func() uint64 { // of its session
-		if _, session := l.shared.session(); session.Term == 0 {
+		if _, session := l.shared.session(); session == 0 {
 			return 0
 		}
 		return l.shared.current.Load().lease.snapshot().revision

@@ -80,16 +80,16 @@ func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
 	return s
 }
 
-// session returns the session and its current tenure. A lease that is renewed itself has none.
-func (s *sharedSession) session() (*Session, Tenure) {
+// session returns the session and its current term. A lease that is renewed itself has none.
+func (s *sharedSession) session() (*Session, uint64) {
 	if s == nil {
-		return nil, Tenure{}
+		return nil, 0
 	}
 	l := s.current.Load().lease
 	if l == nil {
-		return nil, Tenure{}
+		return nil, 0
 	}
-	return &Session{l.options.Key, l.options.Claim.Holder}, l.Tenure()
+	return &Session{l.options.Key, l.options.Claim.Holder}, l.Term()
 }
 
 // keep renews the session if that is due, or acquires one.

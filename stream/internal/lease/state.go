@@ -21,12 +21,11 @@ type state struct {
 	yields    bool // see Options.ShouldYield
 
 	// Of a holder.
-	term     uint64        // the revision at which it was acquired; 0: not held
+	term     uint64        // the revision at which it was acquired, or renewed too late; 0: not held
 	revision uint64        // of the last confirmed claim; 0: none
 	expires  time.Duration // when it is no longer held, unless it is renewed
-	lapses   uint64        // renewals that were confirmed after that
-	// sessionTenure is that of the session when the claim was stored, if it names one.
-	sessionTenure Tenure
+	// sessionTerm is that of the session when the claim was stored, if it names one.
+	sessionTerm uint64
 
 	// Of a replica that waits.
 	observed    observation
@@ -37,23 +36,20 @@ type state struct {
 func (s *state) isHeld(at time.Duration) bool { return s.term != 0 && at <= s.expires }
 
 // confirm notes that a claim of this replica, sent at a time, is stored at a revision. If it names a session, that had
-// this tenure when it was sent.
-func (s *state) confirm(revision uint64, sent, at time.Duration, session Tenure) {
-	if s.term == 0 {
+// this term when it was sent.
+func (s *state) confirm(revision uint64, sent, at time.Duration, session uint64) {
+	if s.term == 0 || s.sessionTerm != session || session == 0 && at > s.expires {
 		s.term = revision
-	} else if s.sessionTenure != session || session.Term == 0 && at > s.expires {
-		s.lapses++
 	}
-	s.revision, s.expires, s.sessionTenure, s.observed = revision, sent+s.ttl, session, observation{}
+	s.revision, s.expires, s.sessionTerm, s.observed = revision, sent+s.ttl, session, observation{}
 }
 
-// tenure is the tenure at a time, while the session that the claim names, if it names one, has a tenure.
-func (s *state) tenure(at time.Duration, session Tenure) Tenure {
-	t := Tenure{s.term, s.lapses}
-	if s.sessionTenure != session || session.Term == 0 && !s.isHeld(at) {
-		t.Term = 0
+// termAt is the term at a time, while the session that the claim names, if it names one, has a term; 0: it is not held.
+func (s *state) termAt(at time.Duration, session uint64) uint64 {
+	if s.sessionTerm != session || session == 0 && !s.isHeld(at) {
+		return 0
 	}
-	return t
+	return s.term
 }
 
 // isLost reports whether another replica was seen to have the lease.

@@ -101,21 +101,21 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestHeld: a lease is held for its TTL from sending the last confirmed renewal, under one term, and a late renewal is
-// a lapse; when another replica has it, it is lost.
+// TestHeld: a lease is held for its TTL from sending the last confirmed renewal, under one term, and a late renewal
+// begins another; when another replica has it, it is lost.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	s := &state{ttl: life}
-	s.confirm(3, 10*life, 10*life+life/2, Tenure{})
+	s.confirm(3, 10*life, 10*life+life/2, 0)
 	if s.isHeld(11*life+1) || !s.isHeld(11*life) || s.term != 3 {
 		t.Errorf("after a claim: %+v", s)
 	}
-	s.confirm(5, 11*life, 11*life+life/2, Tenure{})
-	if s.term != 3 || s.lapses != 1 || !s.isHeld(12*life) {
+	s.confirm(5, 11*life, 11*life+life/2, 0)
+	if s.term != 5 || !s.isHeld(12*life) {
 		t.Errorf("after a renewal that came late: %+v", s)
 	}
-	s.confirm(6, 11*life+life/3, 12*life, Tenure{})
-	if s.term != 3 || s.lapses != 1 || s.next(12*life) != 12*life+life/3 {
+	s.confirm(6, 11*life+life/3, 12*life, 0)
+	if s.term != 5 || s.next(12*life) != 12*life+life/3 {
 		t.Errorf("after a renewal in time: %+v", s)
 	}
 	if got := readings(s, &Claim{Holder: "other"}, 7, 12.1); got != wait || s.isHeld(12*life) {
@@ -156,26 +156,26 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// TestUnderASession: a claim is held while the session has the tenure under which it was stored, and a claim that is
-// stored again after that is a lapse. The session is over once its key was deleted or is another process's, not when
+// TestUnderASession: a claim is held while the session has the term under which it was stored, and a claim that is
+// stored again after that has another term. The session is over once its key was deleted or is another process's, not when
 // the server does not know it yet.
 func TestUnderASession(t *testing.T) {
 	t.Parallel()
-	s, session := &state{ttl: life}, Tenure{Term: 2}
+	s, session := &state{ttl: life}, uint64(2)
 	s.confirm(3, 0, 0, session)
-	if got := s.tenure(1000*life, session); got != (Tenure{Term: 3}) {
-		t.Errorf("under the session: %+v", got)
+	if got := s.termAt(1000*life, session); got != 3 {
+		t.Errorf("under the session: %d", got)
 	}
-	for _, other := range []Tenure{{}, {Term: 2, Lapses: 1}, {Term: 4}} {
-		if got := s.tenure(0, other); got.Term != 0 {
-			t.Errorf("held under %+v", other)
+	for _, other := range []uint64{0, 1, 4} {
+		if got := s.termAt(0, other); got != 0 {
+			t.Errorf("held under %d", other)
 		}
 	}
-	session.Lapses++
+	session = 4
 	s.confirm(7, 0, 0, session)
 	s.confirm(8, 0, 0, session)
-	if got := s.tenure(0, session); got != (Tenure{3, 1}) {
-		t.Errorf("stored again: %+v", got)
+	if got := s.termAt(0, session); got != 7 {
+		t.Errorf("stored again: %d", got)
 	}
 	for name, c := range map[string]struct {
 		session entry
@@ -309,10 +309,9 @@ func (r *simulated) get(key string, then func(entry), lost func()) {
 	r.request(r.ttl/4, func() { e = r.keys[key] }, func() { then(e) }, lost)
 }
 
-// tenure is the tenure of the lease.
-func (r *simulated) tenure() Tenure {
-	session := r.session.tenure(r.clock(), Tenure{})
-	return r.state.tenure(r.clock(), session)
+// currentTerm is the term of the lease.
+func (r *simulated) currentTerm() uint64 {
+	return r.state.termAt(r.clock(), r.session.termAt(r.clock(), 0))
 }
 
 // attempt is what Lease.Acquire and Run do.
@@ -330,7 +329,7 @@ func (r *simulated) attempt() {
 		return
 	}
 	r.keep(func() {
-		if r.sessionTenure == r.session.tenure(r.clock(), Tenure{}) {
+		if r.sessionTerm == r.session.termAt(r.clock(), 0) {
 			again()
 			return
 		}
@@ -358,7 +357,7 @@ func (r *simulated) keep(then, failed func()) {
 				conflict()
 				return
 			}
-			r.session.confirm(stored, sent, r.clock(), Tenure{})
+			r.session.confirm(stored, sent, r.clock(), 0)
 			then()
 		}, failed)
 	}
@@ -373,8 +372,8 @@ func (r *simulated) keep(then, failed func()) {
 // write is Lease.write.
 func (r *simulated) write(revision uint64, again, conflict func()) {
 	r.keep(func() {
-		under := r.session.tenure(r.clock(), Tenure{})
-		if under.Term == 0 {
+		under := r.session.termAt(r.clock(), 0)
+		if under == 0 {
 			again()
 			return
 		}
@@ -440,7 +439,7 @@ func (r *simulated) read(again func()) {
 // holder is the replica that holds the lease, nil if none does; two are a fault.
 func (w *world) holder() (h *simulated) {
 	for _, r := range w.all {
-		if r.tenure().Term == 0 {
+		if r.currentTerm() == 0 {
 			continue
 		}
 		if h != nil {

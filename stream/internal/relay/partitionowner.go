@@ -53,13 +53,13 @@ func (o *partitionOwner) runShare(ctx context.Context) {
 		byNumber[q.Of] = append(byNumber[q.Of], q.String())
 	}
 	group.Parts = slices.Collect(maps.Values(byNumber))
-	group.Work = func(ctx context.Context, part string, session *lease.Lease, tenure lease.Tenure) {
+	group.Work = func(ctx context.Context, part string, session *lease.Lease, term uint64) {
 		q, ok := needs.ParsePart(part)
 		if !ok {
 			<-ctx.Done() // an unknown writer has assigned it
 			return
 		}
-		o.own(ctx, q, session, tenure)
+		o.own(ctx, q, session, term)
 	}
 	group.Report = func(err error) {
 		if err != nil {
@@ -73,17 +73,17 @@ func (o *partitionOwner) runShare(ctx context.Context) {
 }
 
 // own pulls the messages of a partition until ctx is done, and waits until they are answered.
-func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Lease, tenure lease.Tenure) {
+func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Lease, term uint64) {
 	o.setPullError(q, nil)
 	defer o.setReleased(q)
-	o.Log.Debug("this replica owns a partition", "partition", q, "term", tenure.Term)
+	o.Log.Debug("this replica owns a partition", "partition", q, "term", term)
 	var end, answered bookmark
 	var silent time.Time // since when the server has not answered about the consumer
 	isAnswered := true
 	for attempt := 0; ctx.Err() == nil; {
 		pulling, stop := context.WithCancel(ctx)
 		s := &source{durable: q.ConsumerName(o.ConsumerName()), filter: q.Filter(o.Subject),
-			ownership: &ownership{lease: l, tenure: tenure, stop: stop, removed: make(chan struct{}, 1), answered: &answered}}
+			ownership: &ownership{lease: l, term: term, stop: stop, removed: make(chan struct{}, 1), answered: &answered}}
 		err := o.pull(pulling, q, s)
 		stop()
 		if s.current.Holder != "" {
@@ -121,7 +121,7 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 			attempt++
 		}
 	}
-	if isAnswered && end.Holder != "" && l.Tenure() == tenure {
+	if isAnswered && end.Holder != "" && l.Term() == term {
 		o.endCleanly(q, end)
 	}
 }

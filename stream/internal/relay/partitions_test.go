@@ -45,9 +45,9 @@ func TestInOrderAfterLapse(t *testing.T) {
 	}
 	l := leases.Lease(lease.Options{Key: "q", Claim: lease.Claim{Holder: nats.NewInbox()}, TTL: time.Second})
 	try := func() { _ = l.Acquire(t.Context()) }
-	var is lease.Tenure
-	natstest.Await(t, "the lease is held", func() bool { try(); is = l.Tenure(); return is.Term != 0 })
-	ln := &source{ownership: &ownership{lease: l, tenure: is}}
+	var is uint64
+	natstest.Await(t, "the lease is held", func() bool { try(); is = l.Term(); return is != 0 })
+	ln := &source{ownership: &ownership{lease: l, term: is}}
 	natstest.Await(t, "the lease is over by our clock", func() bool { return l.Term() == 0 })
 	u := newPublisher(s.JS.Conn(), "")
 	defer u.close()
@@ -96,7 +96,7 @@ func TestNothingIsSentAfterTheDrain(t *testing.T) {
 	sent := make(chan *answer, 2)
 	for range 2 {
 		o := &part{msg: nats.NewMsg("out.x"), id: nats.NewInbox(), sink: &sink{}}
-		a := &answer{in: &input{source: &source{ownership: &ownership{lease: l, tenure: l.Tenure()}},
+		a := &answer{in: &input{source: &source{ownership: &ownership{lease: l, term: l.Term()}},
 			Message: scope.Message{Subject: "in.k"}}, parts: []*part{o}}
 		p.publish(u, a)
 		if len(sent) == 0 {
@@ -158,7 +158,7 @@ func TestErrorOfReleasedPartition(t *testing.T) {
 	o := &partitionOwner{partitions: r.partitions, work: t.Context(), inFlight: newInFlight(r.activity, nil)}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { o.own(ctx, needs.Partition{Number: 1, Of: 2}, l, l.Tenure()) }) // the consumer p is missing
+	wg.Go(func() { o.own(ctx, needs.Partition{Number: 1, Of: 2}, l, l.Term()) }) // the consumer p is missing
 	natstest.Await(t, "the error is reported", func() bool { return conditions.Reason(health.Pull) != "" })
 	o.setPullError(needs.Partition{Number: 0, Of: 2}, nil) // a pull of another one
 	if reason := conditions.Reason(health.Pull); !strings.Contains(reason, "partition 1of2") {

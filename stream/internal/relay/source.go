@@ -25,7 +25,7 @@ type source struct {
 // ownership is the time in which this process owns a partition, from one binding of its consumer to the next.
 type ownership struct {
 	lease     *lease.Lease
-	tenure    lease.Tenure
+	term      uint64
 	isAborted atomic.Bool        // an input was not answered, so the inputs behind it must not be answered either
 	stop      context.CancelFunc // ends the pull
 
@@ -52,8 +52,8 @@ func (s *source) requestRebind() {
 func (s *source) isOrdered() bool { return s != nil && s.ownership != nil }
 
 // isOwned reports whether this process may answer the messages, by its own clock. A lease that expired is lost, even if
-// it was renewed later under the same term: an input that was not answered in between must be answered first.
-func (s *source) isOwned() bool { return !s.isOrdered() || s.lease.Tenure() == s.tenure }
+// it was renewed later, under another term: an input that was not answered in between must be answered first.
+func (s *source) isOwned() bool { return !s.isOrdered() || s.lease.Term() == s.term }
 
 // isActive reports whether the next message may be answered.
 func (s *source) isActive() bool { return s.isOwned() && (!s.isOrdered() || !s.isAborted.Load()) }
