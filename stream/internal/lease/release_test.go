@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -369,60 +368,6 @@ func TestSessionKeyIsReused(t *testing.T) {
 	if isHolder, err := holder.IsHolder(t.Context()); !isHolder || other.Term() != 0 || err != nil {
 		t.Errorf("another process took a lease from its holder, whose session is %s; %v",
 			holder.options.Claim.Session.Key, err)
-	}
-}
-
-// TestLeftSessions: a process that begins deletes the session of one that ended with no lease, though that was valid
-// for a shorter time than its own, and no other.
-func TestLeftSessions(t *testing.T) {
-	t.Parallel()
-	bucket, js := open(t)
-	// until calls step, whose requests may fail on a busy machine, until a condition holds.
-	until := func(isOver func() bool, step func() error) {
-		t.Helper()
-		for end := time.Now().Add(3 * time.Minute); !isOver(); time.Sleep(MinTTL / 20) {
-			if err := step(); err != nil && time.Now().After(end) {
-				t.Fatal(err)
-			}
-		}
-	}
-	const standby = "process.standby" // of a pipeline named process
-	for key, ttl := range map[string]time.Duration{"process.5": MinTTL, "process.6": MaxTTL, standby: MinTTL} {
-		l := bucket.renewed(Options{Key: key, Claim: Claim{Holder: key}, TTL: ttl})
-		until(func() bool { return l.snapshot().revision != 0 }, func() error { return l.Acquire(t.Context()) })
-	}
-	holds := func(key string) bool {
-		var e entry
-		isRead := false
-		until(func() bool { return isRead }, func() (err error) {
-			e, err = bucket.read(t.Context(), key, MaxTTL)
-			isRead = err == nil
-			return err
-		})
-		return e.claim != nil
-	}
-	var l *Lease
-	natstest.Await(t, "a process that begins lists the sessions", func() bool { // one that cannot in time leaves it
-		own, err := Open(t.Context(), js, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l = own.Lease(Options{Key: "p", Claim: Claim{Holder: "me"}, TTL: DefaultTTL})
-		if err := l.Acquire(t.Context()); err == nil && len(l.shared.others) > 0 {
-			return true
-		}
-		l.release(t.Context())
-		return false
-	})
-	until(func() bool { return !holds("process.5") && l.Term() != 0 }, func() error {
-		err := l.Acquire(t.Context())
-		return cmp.Or(err, errors.New("the session is still there, or there is none"))
-	})
-	if !holds("process.6") || !holds("p") {
-		t.Error("sessions are deleted that are renewed")
-	}
-	if !holds(standby) {
-		t.Error("a lease is deleted that is no session")
 	}
 }
 

@@ -3,8 +3,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -23,11 +21,8 @@ import (
 type sharedSession struct {
 	bucket *Bucket // of the sessions
 	ttl    time.Duration
-	began  time.Time
 	read   *natsx.Cache[sessionReading]
 	lock   chan struct{} // held by the lease that sends requests about the session for all
-	// others are sessions that were there when this one began, and of which it is not known whether they are renewed.
-	others map[string]observation
 
 	current atomic.Pointer[currentSession]
 	users   atomic.Int64 // leases that need the session
@@ -71,9 +66,8 @@ func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
 	defer b.mu.Unlock()
 	s := b.sessions[ttl]
 	if s == nil {
-		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl, began: time.Now(),
-			read: natsx.NewCache[sessionReading](ttl / 12),
-			lock: make(chan struct{}, 1)}
+		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl,
+			read: natsx.NewCache[sessionReading](ttl / 12), lock: make(chan struct{}, 1)}
 		s.current.Store(&currentSession{})
 		b.sessions[ttl] = s
 	}
@@ -115,12 +109,7 @@ func (s *sharedSession) keep(ctx context.Context) error {
 	}
 	if l == nil && err == nil { // a new holder name, so that claims under the old session stay invalid
 		o := Options{Claim: NewClaim(nats.NewInbox(), nil), TTL: s.ttl}
-		if l, err = s.bucket.firstFree(ctx, processKeys, o); err == nil {
-			s.listOthers(ctx)
-		}
-	}
-	if err == nil {
-		s.sweep(ctx)
+		l, err = s.bucket.firstFree(ctx, processKeys, o)
 	}
 	interval := renewalInterval(s.ttl)
 	if err != nil {
@@ -132,46 +121,6 @@ func (s *sharedSession) keep(ctx context.Context) error {
 	pause := task.AtTick(time.Until(began.Add(interval)))
 	s.current.Store(&currentSession{l, time.Now().Add(pause)})
 	return err
-}
-
-// maxSwept is how many sessions a process that begins one looks at.
-const maxSwept = 8
-
-// listOthers finds the sessions to sweep.
-func (s *sharedSession) listOthers(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, readInterval(s.ttl))
-	defer cancel()
-	s.others = map[string]observation{}
-	names, err := s.bucket.keys.Names(ctx, processKeys)
-	if err != nil {
-		return // another process that begins finds them
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !(&Session{Key: processKeys + name}).isValid() })
-	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	for _, name := range names[:min(len(names), maxSwept)] {
-		s.others[processKeys+name] = observation{}
-	}
-}
-
-// sweep deletes sessions that have expired: no replica does where none waits for their leases. They may have longer
-// TTLs than this one; shorter ones count as this one, since they are read with its renewals. Those must not wait long.
-func (s *sharedSession) sweep(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, readInterval(s.ttl))
-	defer cancel()
-	for key, before := range s.others {
-		e, err := s.bucket.read(ctx, key, s.ttl)
-		if err != nil {
-			return // tried again with the next renewal
-		}
-		if e.claim == nil || before.revision != 0 && before.revision != e.revision {
-			delete(s.others, key)
-			continue
-		}
-		now, isExpired := before.read(e.revision, time.Since(s.began), max(e.claim.ttl(MaxTTL), s.ttl))
-		if s.others[key] = now; isExpired {
-			_ = s.bucket.delete(ctx, key, e.revision, s.ttl) // else it is renewed, or read again
-		}
-	}
 }
 
 // firstFree acquires the first of the keys PREFIX0, PREFIX1, ... that is free.
