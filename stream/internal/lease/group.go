@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -113,7 +114,7 @@ func (s *session) run(ctx context.Context) {
 			return
 		}
 		s.applyAssignment(&wg, membership, term)
-		if err := s.lease.lastFailure(); term != 0 {
+		if err := s.lease.Status().Failure; term != 0 {
 			s.Report(nil)
 		} else if err != nil {
 			s.Report(err)
@@ -234,7 +235,8 @@ func (g *Group) coordinate(ctx context.Context, l *Lease, term uint64) {
 		default: // the session is read when it is due
 		}
 	}).Stop()
-	assignment, r := l.inherited(), newRoster(g.TTL, l.Status().Former)
+	now := l.Status()
+	assignment, r := *cmp.Or(now.Own.Assignment, &Assignment{}), newRoster(g.TTL, now.Former)
 	listed := -g.TTL
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -164,7 +164,7 @@ func TestOwnAssignmentIsContinued(t *testing.T) {
 	hold(t, earlier)
 	l := bucket.renewed(options)
 	hold(t, l)
-	if a := l.inherited(); a.Number != 7 || a.Parts["x"].Owner != "b" {
+	if a := l.Status().Own.Assignment; a.Number != 7 || a.Parts["x"].Owner != "b" {
 		t.Errorf("it continues from assignment %v, want number 7", a)
 	}
 	e, err := bucket.read(t.Context(), options.Key, options.TTL)
@@ -240,7 +240,7 @@ func TestFormerCoordinator(t *testing.T) {
 	g := Group{Bucket: &Bucket{keys: natsx.NewBucket(between, BucketName)}, Name: "g", Own: Claim{Holder: "a"},
 		TTL: time.Minute, Parts: [][]string{{"x"}}, Logger: slog.New(slog.DiscardHandler), began: time.Now()}
 	g.coordinate(t.Context(), l, l.Term())
-	if a := l.inherited(); a.Number != 9 {
+	if a := l.Status().Own.Assignment; a.Number != 9 {
 		t.Errorf("the assignment is %v, want number 9", a)
 	}
 }

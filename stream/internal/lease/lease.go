@@ -55,7 +55,6 @@ type Lease struct {
 	began   time.Time // the moment since which state counts
 
 	attempts atomic.Pointer[task.Task] // to renew or read the lease; nil: Start was not called
-	isDue    atomic.Bool               // Recheck was called since the last attempt
 	isHinted atomic.Bool               // a change of the lease was announced
 
 	// Of the owner: the lease as it was read or written last, and when; since then it may have changed.
@@ -83,6 +82,10 @@ type Status struct {
 	Holder Claim
 	// Former is the holder whose claim had expired when this replica acquired the lease; "": none.
 	Former string
+	// Own is the claim of this replica; the stored one may be older.
+	Own Claim
+	// Failure is why the last attempt to renew or read the lease failed; nil if it did not.
+	Failure error
 }
 
 // Lease returns one replica's part in a lease. It sends no request.
@@ -111,7 +114,7 @@ func (l *Lease) Status() Status {
 	term := l.Term()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Status{term, l.holder, l.former}
+	return Status{term, l.holder, l.former, l.options.Claim, l.failure}
 }
 
 // Term is Status().Term. It identifies an uninterrupted time of holding the lease.
@@ -134,13 +137,6 @@ func (l *Lease) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holder = Claim{}
-}
-
-// lastFailure is why the last attempt to renew or read the lease failed; nil if it did not.
-func (l *Lease) lastFailure() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failure
 }
 
 // Acquire renews the lease if this replica holds it. Otherwise it reads it, and acquires it if it is free or has
@@ -210,13 +206,6 @@ func (l *Lease) read(ctx context.Context) (r reading, err error) {
 	return r, err
 }
 
-// inherited is the assignment in the own claim.
-func (l *Lease) inherited() Assignment {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return *cmp.Or(l.options.Claim.Assignment, &Assignment{})
-}
-
 // Update changes the own claim. The holder stores it at once if change returns true, and announces it.
 func (l *Lease) Update(change func(*Claim) (isChanged bool)) {
 	l.mu.Lock()
@@ -228,10 +217,9 @@ func (l *Lease) Update(change func(*Claim) (isChanged bool)) {
 	}
 }
 
-// Recheck has the lease renewed or read now, or when it is started. It is called when the result of ShouldYield or
-// IsPatient changed.
+// Recheck has a lease that was started renewed or read now. It is called when the result of ShouldYield or IsPatient
+// changed.
 func (l *Lease) Recheck() {
-	l.isDue.Store(true)
 	if attempts := l.attempts.Load(); attempts != nil {
 		attempts.Now()
 	}
@@ -329,8 +317,6 @@ func (l *Lease) write(ctx context.Context, r *reading) error {
 // lease before another replica takes it and too late by its own clock: then it has another term.
 // The lease is renewed while changed runs. Between two renewals it uses no goroutine.
 func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, term uint64)) (stop func()) {
-	l.isStale = l.isHinted.Swap(false) || l.isStale // of an earlier Start, which has ended before its attempt
-	isUnread := l.storedAt == 0 || l.isStale
 	var term atomic.Uint64
 	term.Store(l.Term())
 	reports := task.Every(ctx, 0, func(ctx context.Context) { changed(ctx, term.Load()) })
@@ -352,9 +338,7 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 		}
 	})
 	l.attempts.Store(attempts)
-	if attempts.Within(l.pause(l.now())); l.isDue.Load() || isUnread {
-		attempts.Now()
-	}
+	attempts.Now()
 	end := sync.OnceFunc(func() {
 		reports.Stop()
 		key.Stop()
@@ -370,7 +354,6 @@ func (l *Lease) Start(ctx context.Context, changed func(ctx context.Context, ter
 
 // attempt renews or reads the lease, and returns when to do that again. After started is done it only renews.
 func (l *Lease) attempt(ctx, started context.Context) time.Duration {
-	l.isDue.Store(false)
 	l.isStale = l.isHinted.Swap(false) || l.isStale
 	began, longest := l.now(), MaxTTL
 	if started.Err() == nil || l.snapshot().revision != 0 {
