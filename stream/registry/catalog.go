@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/embedd/embedd/internal/natsx"
 )
 
@@ -171,12 +173,12 @@ func (c *catalog) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 }
 
 // addUnlisted adds the stored models that a pointer does not list, with what the models say of themselves.
-func (c *catalog) addUnlisted(ctx context.Context, p *Pointer, there []storedModel) error {
+func (c *catalog) addUnlisted(ctx context.Context, p *Pointer, there []*jetstream.ObjectInfo) error {
 	for _, one := range there {
-		if p.Find(one.name) != nil {
+		if p.Find(one.Name) != nil {
 			continue
 		}
-		v := Version{Name: one.name, Created: one.time, Size: one.size}
+		v := Version{Name: one.Name, Created: one.ModTime, Size: int64(one.Size)}
 		m, err := c.get(ctx, v)
 		if err != nil && !isUnreadable(err) {
 			return err

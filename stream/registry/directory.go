@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/embedd/embedd/internal/durable"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model"
@@ -91,13 +93,14 @@ func (d *directory) entries(pipeline string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-func (d *directory) versions(_ context.Context, pipeline string) (out []storedModel, err error) {
+func (d *directory) versions(_ context.Context, pipeline string) (out []*jetstream.ObjectInfo, err error) {
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {
 		name, isModel := strings.CutSuffix(e.Name(), modelEnd)
 		info, gone := e.Info()
 		if of, _ := PipelineOf(name); gone == nil && isModel && of == pipeline {
-			out = append(out, storedModel{name, info.ModTime(), info.Size()})
+			out = append(out, &jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Name: name}, ModTime: info.ModTime(),
+				Size: uint64(info.Size())})
 		}
 	}
 	return out, err

@@ -157,7 +157,7 @@ func (e *Edge) tidy(context.Context, string, time.Duration) error { return nil }
 
 // versions returns those at the hub, none while it is unreachable: the mirror of the models may be ahead of the mirror
 // of the pointers. A hub that has answered just now returns its error: without models the pipeline would count as new.
-func (e *Edge) versions(ctx context.Context, pipeline string) ([]storedModel, error) {
+func (e *Edge) versions(ctx context.Context, pipeline string) ([]*jetstream.ObjectInfo, error) {
 	if time.Since(e.HubAnsweredAt()) > hubWait {
 		return nil, nil
 	}

@@ -233,14 +233,6 @@ func (s *jetStream) purge(ctx context.Context, subject string) error {
 	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
-func (s *jetStream) versions(ctx context.Context, pipeline string) (out []storedModel, err error) {
-	all, err := s.infos(ctx, pipeline)
-	for _, o := range all {
-		out = append(out, storedModel{o.Name, o.ModTime, int64(o.Size)})
-	}
-	return out, err
-}
-
 // names returns the names of the versions of a pipeline, or of all objects if pipeline is "", with one request.
 func (s *jetStream) names(ctx context.Context, pipeline string) (names []string, err error) {
 	encoded, err := natsx.SubjectEnds(ctx, s.js, objectStream, metadataPrefix)
@@ -256,8 +248,8 @@ func (s *jetStream) names(ctx context.Context, pipeline string) (names []string,
 	return names, err
 }
 
-// infos returns the metadata of what names returns, with a request for each. It leaves out what cannot be read.
-func (s *jetStream) infos(ctx context.Context, pipeline string) (all []*jetstream.ObjectInfo, err error) {
+// versions returns the metadata of what names returns, with a request for each. It leaves out what cannot be read.
+func (s *jetStream) versions(ctx context.Context, pipeline string) (all []*jetstream.ObjectInfo, err error) {
 	names, err := s.names(ctx, pipeline)
 	for _, name := range names {
 		info, err := s.info(ctx, name)
@@ -286,7 +278,7 @@ func (s *jetStream) tidy(ctx context.Context, _ string, maxIdle time.Duration) e
 	if err != nil {
 		return err
 	}
-	all, err := s.infos(ctx, "")
+	all, err := s.versions(ctx, "")
 	if err != nil {
 		return err
 	}

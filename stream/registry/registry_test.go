@@ -98,7 +98,7 @@ func there(t testing.TB, s Store) (names []string) {
 		t.Fatal(err)
 	}
 	for _, v := range all {
-		names = append(names, v.name)
+		names = append(names, v.Name)
 	}
 	slices.Sort(names)
 	return names

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model"
 )
@@ -16,8 +18,8 @@ type Store interface {
 	get(ctx context.Context, pipeline, version string, limit int64) (*model.Model, error)
 	// remove deletes a model. A missing model is not an error.
 	remove(ctx context.Context, pipeline, version string) error
-	// versions returns the stored models, whether the pointer names them or not.
-	versions(ctx context.Context, pipeline string) ([]storedModel, error)
+	// versions returns the stored models, whether the pointer names them or not: their names, sizes, and last writes.
+	versions(ctx context.Context, pipeline string) ([]*jetstream.ObjectInfo, error)
 	// tidy removes unfinished writes of processes that crashed: those that have not changed for maxIdle.
 	tidy(ctx context.Context, pipeline string, maxIdle time.Duration) error
 
@@ -41,11 +43,4 @@ type Store interface {
 	pipelines(ctx context.Context) ([]string, error)
 	// String is the location of the store, for messages.
 	String() string
-}
-
-// storedModel is a model in a store, which a pointer may name or not.
-type storedModel struct {
-	name string
-	time time.Time // of its last write
-	size int64     // bytes
 }

@@ -165,8 +165,8 @@ func (c *catalog) Sweep(ctx context.Context) error {
 		return err
 	}
 	for _, s := range there {
-		if p.Find(s.name) == nil && s.name != p.Candidate {
-			c.discard(ctx, s.name)
+		if p.Find(s.Name) == nil && s.Name != p.Candidate {
+			c.discard(ctx, s.Name)
 		}
 	}
 	return c.store.tidy(ctx, c.pipeline, maxWriteIdle)
