@@ -101,21 +101,19 @@ func (a announcer) announce(ctx context.Context, version string) {
 	if err := a.Conn.PublishRequest(needs.StagedSubject(a.Name), inbox, data); err != nil {
 		return
 	}
-	// Instances that have the version, and those that acknowledged and do not have it yet.
-	have, missing := map[string]bool{}, map[string]bool{}
-	count := func() string { return fmt.Sprintf("%d of %d", len(have), len(have)+len(missing)) }
+	heard, have := 0, 0 // replicas that acknowledged, and those that have the version
+	count := func() string { return fmt.Sprintf("%d of %d", have, max(heard, have)) }
 	ackEnd, end := time.After(ackTimeout), time.After(prefetchTimeout)
 	begin := time.Now()
-	for isAckOver := false; !isAckOver || len(missing) > 0; {
+	for isAckOver := false; !isAckOver || have < heard; {
 		select {
 		case msg := <-answers:
-			text := string(msg.Data)
-			if instance, ok := strings.CutPrefix(text, answerAck); ok && !have[instance] {
-				missing[instance] = true
-			} else if instance, ok := strings.CutPrefix(text, answerHas); ok {
-				have[instance] = true
-				delete(missing, instance)
-			} else if msg.Header.Get("Status") == "503" {
+			switch text := string(msg.Data); {
+			case strings.HasPrefix(text, answerAck):
+				heard++
+			case strings.HasPrefix(text, answerHas):
+				have++
+			case msg.Header.Get("Status") == "503":
 				return // no other replica subscribes
 			}
 		case <-ackEnd:
