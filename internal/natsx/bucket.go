@@ -38,7 +38,7 @@ type Bucket struct {
 	mu       sync.Mutex
 	watches  map[string]*announcements // by pipeline
 	restored chan nats.Status          // of the connection, while there are watches
-	refused  map[string]Refusal        // by key
+	refused  map[string]time.Time      // when each key was refused
 	// unconfirmed has the revision before a write of a key that was not confirmed. Get announces a later one.
 	unconfirmed map[string]uint64
 }
@@ -170,7 +170,7 @@ func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision ui
 	case IsDeleteMarker(stored.Header) && !IsCopy(stored.Header):
 		return nil, stored.Sequence, nil
 	case !b.isEntry(stored.Header):
-		b.refuse(key, stored.Sequence)
+		b.refuse(key)
 		return nil, stored.Sequence, nil
 	}
 	return append([]byte{}, stored.Data...), stored.Sequence, nil
@@ -295,7 +295,7 @@ func (b *Bucket) getDirect(ctx context.Context, key string) (value []byte, revis
 	case err != nil || IsDeleteMarker(header) && !IsCopy(header):
 		return nil, revision, err
 	case !b.isEntry(header):
-		b.refuse(key, revision)
+		b.refuse(key)
 		return nil, revision, nil
 	}
 	return append([]byte{}, msg.Data...), revision, nil

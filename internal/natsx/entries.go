@@ -35,13 +35,6 @@ func withoutPlace(header nats.Header) nats.Header {
 	return stored
 }
 
-// Refusal is a message under a key of a bucket that no client wrote there on purpose.
-type Refusal struct {
-	Key      string
-	Revision uint64
-	seen     time.Time
-}
-
 const (
 	// refusalAge is how long a refusal is reported: the key is usually written again at once.
 	refusalAge = 10 * time.Minute
@@ -49,27 +42,29 @@ const (
 	maxRefused = 1000
 )
 
-func (b *Bucket) refuse(key string, revision uint64) {
+// refuse notes that a key has a message that no client wrote there on purpose.
+func (b *Bucket) refuse(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.refused == nil {
-		b.refused = map[string]Refusal{}
+		b.refused = map[string]time.Time{}
 	}
-	if len(b.refused) < maxRefused || b.refused[key].Revision != 0 {
-		b.refused[key] = Refusal{key, revision, time.Now()}
+	if _, isKnown := b.refused[key]; isKnown || len(b.refused) < maxRefused {
+		b.refused[key] = time.Now()
 	}
 }
 
-// Refused returns what Get has refused in the last minutes under a key, and under those that begin with it and a dot.
-func (b *Bucket) Refused(key string) (all []Refusal) {
+// Refused returns the subjects of what Get has refused in the last minutes under a key, and under those that begin with
+// it and a dot.
+func (b *Bucket) Refused(key string) (subjects []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, one := range slices.Sorted(maps.Keys(b.refused)) {
-		if time.Since(b.refused[one].seen) > refusalAge {
+		if time.Since(b.refused[one]) > refusalAge {
 			delete(b.refused, one)
 		} else if one == key || strings.HasPrefix(one, key+".") {
-			all = append(all, b.refused[one])
+			subjects = append(subjects, b.subject(one))
 		}
 	}
-	return all
+	return subjects
 }

@@ -218,7 +218,7 @@ func (d *directory) state(_ context.Context, pipeline string) (natsx.KeySourceSt
 	return natsx.KeySourceState{Last: newest}, at, err
 }
 
-func (d *directory) refused(string) []natsx.Refusal { return nil }
+func (d *directory) refused(string) []string { return nil }
 
 func (d *directory) maxPointerBytes() int { return maxPointer }
 

@@ -188,7 +188,7 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 	return e.jetStream.tidy(ctx, pipeline, maxWriteIdle)
 }
 
-func (e *Edge) refused(pipeline string) []natsx.Refusal {
+func (e *Edge) refused(pipeline string) []string {
 	return append(e.jetStream.refused(pipeline), e.hub.refused(pipeline)...)
 }
 

@@ -222,9 +222,9 @@ func (r *Registry) Problem() string {
 	return ""
 }
 
-// Refused returns the messages that were refused as the pointer of the pipeline in the last minutes, since no replica
+// Refused returns the subjects of messages that were refused as the pointer of the pipeline in the last minutes, since no replica
 // wrote them. Candidates that were not promoted are in Pointer.Refused.
-func (r *Registry) Refused() []natsx.Refusal { return r.store.refused(r.pipeline) }
+func (r *Registry) Refused() []string { return r.store.refused(r.pipeline) }
 
 // settleTime is how long the servers of a cluster may take to agree.
 func (r *Registry) settleTime() time.Duration { return 2 * r.options.MaxStaleness }

@@ -318,7 +318,7 @@ func (s *jetStream) state(ctx context.Context, _ string) (natsx.KeySourceState, 
 	return s.bucket.State(ctx)
 }
 
-func (s *jetStream) refused(pipeline string) []natsx.Refusal { return s.bucket.Refused(pipeline) }
+func (s *jetStream) refused(pipeline string) []string { return s.bucket.Refused(pipeline) }
 
 // maxPointerBytes leaves room for headers.
 func (s *jetStream) maxPointerBytes() int { return int(s.js.Conn().MaxPayload()) - 1<<10 }

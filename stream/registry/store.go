@@ -34,8 +34,8 @@ type Store interface {
 	watch(pipeline string, notify func(natsx.Change)) (poll time.Duration, stop func())
 	// state returns the state of what has the pointers, as it was at most a second ago, and when that was.
 	state(ctx context.Context, pipeline string) (now natsx.KeySourceState, at time.Time, err error)
-	// refused returns what load has refused in the last minutes, since no client wrote it there on purpose.
-	refused(pipeline string) []natsx.Refusal
+	// refused returns the subjects of what load has refused in the last minutes: no client wrote it there on purpose.
+	refused(pipeline string) []string
 	// maxPointerBytes returns the maximum size of a pointer.
 	maxPointerBytes() int
 

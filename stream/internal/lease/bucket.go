@@ -134,8 +134,8 @@ func parseClaim(data []byte) *Claim {
 	return c
 }
 
-// Refused returns what was refused in the last minutes under the keys of a pipeline.
-func (b *Bucket) Refused(pipeline string) []natsx.Refusal { return b.keys.Refused(pipeline) }
+// Refused returns the subjects of what was refused in the last minutes under the keys of a pipeline.
+func (b *Bucket) Refused(pipeline string) []string { return b.keys.Refused(pipeline) }
 
 // Save stores a value for the next holder of a lease, under its own key.
 func (b *Bucket) Save(ctx context.Context, key string, value any) error {

@@ -75,8 +75,8 @@ type Lease struct {
 
 // Status is the state of a lease as one replica knows it.
 type Status struct {
-	// Term is the revision at which this replica acquired the lease, or renewed it after it had expired by the local clock;
-	// it grows with each of these. 0: not held.
+	// Term is the revision at which this replica acquired the lease, or renewed it after it had expired by its own clock.
+	// It grows with each of these. 0: not held.
 	Term uint64
 	// Holder is the last known holder; zero: none.
 	Holder Claim
@@ -142,14 +142,12 @@ func (l *Lease) forget() {
 // Acquire renews the lease if this replica holds it. Otherwise it reads it, and acquires it if it is free or has
 // expired.
 func (l *Lease) Acquire(ctx context.Context) error {
-	err := l.acquire(ctx)
-	if errors.Is(err, natsx.ErrConflict) { // another replica was first, and may have announced it before Run watches
-		err = l.acquire(ctx)
+	for range 2 { // after a conflict another replica was first, and may have announced it before Run watches
+		if err := l.acquire(ctx); !errors.Is(err, natsx.ErrConflict) {
+			return err
+		}
 	}
-	if errors.Is(err, natsx.ErrConflict) {
-		return nil // the watch or the next attempt reports the other one
-	}
-	return err
+	return nil // the watch or the next attempt reports the other one
 }
 
 func (l *Lease) acquire(ctx context.Context) error {
