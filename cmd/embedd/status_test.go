@@ -17,7 +17,8 @@ func TestStatusOfSeveralDaemons(t *testing.T) {
 	t.Parallel()
 	s := serveNATS(t, server.Options{})
 	for _, d := range []struct{ pipeline, answer string }{{"one", "not JSON"},
-		{"one", `{"pipeline":"one","state":"ready"}`}, {"two", `{"pipeline":"two","state":"ready","reason":"no rows; keys repeat","labels":{"note":"keys repeat"}}`}} {
+		{"one", `{"pipeline":"one","state":"ready"}`},
+		{"two", `{"pipeline":"two","state":"ready","reason":"no rows; keys repeat","labels":{"note":"keys repeat"}}`}} {
 		nc := sure(nats.Connect(s.ClientURL(), nats.Timeout(ample)))
 		t.Cleanup(nc.Close)
 		service := sure(micro.AddService(nc, micro.Config{Name: stream.ServiceName(d.pipeline), Version: "0.0.1",

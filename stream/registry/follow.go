@@ -222,8 +222,8 @@ func (r *Registry) Problem() string {
 	return ""
 }
 
-// Refused returns the subjects of messages that were refused as the pointer of the pipeline in the last minutes, since no replica
-// wrote them. Candidates that were not promoted are in Pointer.Refused.
+// Refused returns the subjects of messages that were refused as the pointer of the pipeline in the last minutes, since
+// no replica wrote them. Candidates that were not promoted are in Pointer.Refused.
 func (r *Registry) Refused() []string { return r.store.refused(r.pipeline) }
 
 // settleTime is how long the servers of a cluster may take to agree.

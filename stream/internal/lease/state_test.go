@@ -157,8 +157,8 @@ func TestReadings(t *testing.T) {
 }
 
 // TestUnderASession: a claim is held while the session has the term under which it was stored, and a claim that is
-// stored again after that has another term. The session is over once its key was deleted or is another process's, not when
-// the server does not know it yet.
+// stored again after that has another term. The session is over once its key was deleted or is another process's, not
+// when the server does not know it yet.
 func TestUnderASession(t *testing.T) {
 	t.Parallel()
 	s, session := &state{ttl: life}, uint64(2)
