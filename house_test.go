@@ -133,7 +133,7 @@ var below = map[string][]string{
 	"internal/cores":     {},
 	"stream/registry": {"internal/durable", "internal/killpoint", "internal/natsx", "internal/task", "plugin",
 		"model"},
-	"stream/internal/lease":     {"internal/natsx", "internal/task"},
+	"stream/internal/lease":     {"internal/natsx", "internal/ratelog", "internal/task"},
 	"stream/internal/summaries": {"internal/natsx"},
 	"stream/spec": {"arrowio", "internal/natsx", "internal/wildcard", "stream/internal/lease", "stream/registry",
 		"plugin"},

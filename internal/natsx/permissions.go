@@ -35,11 +35,19 @@ func ExplainAPIError(err error) error {
 	return err
 }
 
-// ExplainPublishError adds the fix to the error of a publish on a subject that no stream takes.
+// ExplainPublishError adds the fix to the error of a publish on a subject that no stream takes, or that finds the storage
+// of JetStream full.
 func ExplainPublishError(err error, subject string) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
 		errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("no stream takes subject %s (%w); create it with 'embedd setup --apply'", subject, err)
+	}
+	switch {
+	case HasErrorCode(err, ErrCodeNoServers):
+		return fmt.Errorf("%w: the storage of JetStream in the server is full; raise max_file_store of the server (for "+
+			"streams in memory max_memory_store), or purge streams", err)
+	case HasErrorCode(err, errCodeAccountFull):
+		return fmt.Errorf("%w; raise max_file of the account (for streams in memory max_mem), or purge streams", err)
 	}
 	return err
 }
@@ -56,11 +64,13 @@ func ExplainRequestError(err error, about string) error {
 	return fmt.Errorf("asking the server %s: %w", about, err)
 }
 
-// Error codes of a cluster whose JetStream has no leader or too few servers; nats.go has no names for them.
+// Error codes of a cluster whose JetStream has no leader or too few servers, and of a full account; nats.go has no names
+// for them. A server whose storage is full refuses a publish with ErrCodeNoServers.
 const (
-	ErrCodeNoCluster jetstream.ErrorCode = 10008
-	ErrCodeNoLeader  jetstream.ErrorCode = 10009
-	ErrCodeNoServers jetstream.ErrorCode = 10023
+	ErrCodeNoCluster   jetstream.ErrorCode = 10008
+	ErrCodeNoLeader    jetstream.ErrorCode = 10009
+	ErrCodeNoServers   jetstream.ErrorCode = 10023
+	errCodeAccountFull jetstream.ErrorCode = 10002
 )
 
 // Action is what a permission allows on a subject.

@@ -1,6 +1,8 @@
 package natsx
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natstest"
 )
@@ -118,6 +121,39 @@ func TestGeneralSubject(t *testing.T) {
 	} {
 		if got := generalSubject(subject); got != want {
 			t.Errorf("%s becomes %s, want %s", subject, got, want)
+		}
+	}
+}
+
+// TestFullStorage: the error of a publish that is refused because the storage of the server, or of the account, is full
+// names the setting to raise.
+func TestFullStorage(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "server.conf")
+	if err := os.WriteFile(path, []byte(`accounts {A {jetstream {max_file: 1MB}, users [{user: u, password: p}]}}
+no_auth_user: u`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	account, err := server.ProcessConfigFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fix, limit := range map[string]func(*server.Options){
+		"raise max_file_store of the server": func(o *server.Options) { o.JetStreamMaxStore = 1 << 20 },
+		"raise max_file of the account": func(o *server.Options) {
+			o.Accounts, o.Users, o.NoAuthUser = account.Accounts, account.Users, account.NoAuthUser
+		},
+	} {
+		s := natstest.New(t, limit)
+		s.Stream(jetstream.StreamConfig{Name: "in"})
+		var err error
+		for range 20 {
+			if _, err = s.JS.Publish(t.Context(), "in.x", make([]byte, 100<<10)); err != nil {
+				break
+			}
+		}
+		if err = ExplainPublishError(err, "in.x"); err == nil || !strings.Contains(err.Error(), fix) {
+			t.Errorf("the error is %v, want %q in it", err, fix)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -165,8 +166,15 @@ func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint6
 	if err != nil {
 		return 0, err
 	}
-	return b.keys.Renew(ctx, key, value, revision)
+	next, err := b.keys.Renew(ctx, key, value, revision)
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && !errors.Is(err, natsx.ErrConflict) {
+		err = fmt.Errorf("%w %s: %w", errRefused, key, natsx.ExplainPublishError(err, key))
+	}
+	return next, err
 }
+
+var errRefused = errors.New("the server does not store key")
 
 // delete deletes a claim that is still at a revision.
 func (b *Bucket) delete(ctx context.Context, key string, revision uint64, ttl time.Duration) error {

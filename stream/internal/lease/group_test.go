@@ -304,3 +304,32 @@ func TestDeletedBucket(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedLease: a lease that the server does not store, as with a full disk, is logged at WARN, and the next attempt
+// is as far away as a renewal, also for the session that the leases of a process share.
+func TestRefusedLease(t *testing.T) {
+	t.Parallel()
+	bucket, js := open(t)
+	s, err := js.Stream(t.Context(), Stream)
+	if err == nil {
+		config := s.CachedInfo().Config
+		config.MaxMsgSize = 1
+		_, err = js.UpdateStream(t.Context(), config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, lease := range map[string]func(Options) *Lease{"renewed": bucket.renewed, "of a session": bucket.Lease} {
+		var log strings.Builder
+		l := lease(Options{Key: "k", Claim: Claim{Holder: "a"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if pause := l.attempt(t.Context(), t.Context()); pause <= readInterval(DefaultTTL) {
+			t.Errorf("%s: the next attempt is in %v", name, pause)
+		}
+		if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "a lease cannot be stored") {
+			t.Errorf("%s: the log has %q", name, text)
+		}
+	}
+	if next := time.Until(bucket.sessionOf(DefaultTTL).current.Load().due); next <= readInterval(DefaultTTL) {
+		t.Errorf("the next attempt to store the session is in %v", next)
+	}
+}

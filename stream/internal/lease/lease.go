@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/internal/task"
 )
 
@@ -56,6 +57,8 @@ type Lease struct {
 
 	attempts atomic.Pointer[task.Task] // to renew or read the lease; nil: Start was not called
 	isHinted atomic.Bool               // a change of the lease was announced
+
+	refusalLog ratelog.Limiter
 
 	// Of the owner: the lease as it was read or written last, and when; since then it may have changed.
 	stored    entry
@@ -359,7 +362,12 @@ func (l *Lease) attempt(ctx, started context.Context) time.Duration {
 		l.mu.Lock()
 		l.failure = err
 		l.mu.Unlock()
-		if err != nil && started.Err() == nil {
+		switch {
+		case err == nil || started.Err() != nil:
+		case errors.Is(err, errRefused): // it would be again, for instance while the disk is full
+			l.refusalLog.Warn(l.options.Logger, "a lease cannot be stored; trying again", "key", l.options.Key, "error", err)
+			return task.AtTick(renewalInterval(l.options.TTL))
+		default:
 			longest = readInterval(l.options.TTL)
 			l.options.Logger.Debug("the lease cannot be read or renewed; trying again", "key", l.options.Key, "error", err)
 		}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -112,7 +113,7 @@ func (s *sharedSession) keep(ctx context.Context) error {
 		l, err = s.bucket.firstFree(ctx, processKeys, o)
 	}
 	interval := renewalInterval(s.ttl)
-	if err != nil {
+	if err != nil && !errors.Is(err, errRefused) {
 		interval = readInterval(s.ttl)
 	}
 	if ctx.Err() != nil {
