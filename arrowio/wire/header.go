@@ -1,6 +1,9 @@
 package wire
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The headers. All but Content-Type are also in the schema's metadata. The comment behind a new one is its row in the
 // table of docs/wire.md, which go test -run TestDocument -update adds: "on output: the model's version in the store".
@@ -43,6 +46,16 @@ const (
 // Reserved reports whether a header belongs to the server or to embedd, in any case of letters. Such headers are not
 // copied from an input, because a client or a mirror might interpret them.
 func Reserved(name string) bool { return begins(name, NATSPrefix) || begins(name, Prefix) }
+
+// bodyHeaders describe the body of a message, by the names of HTTP.
+var bodyHeaders = []string{HeaderContentType, "Content-Digest", "Content-Encoding", "Content-Length", "Content-MD5",
+	"Content-Range", "Digest", "ETag", "Repr-Digest", "Transfer-Encoding"}
+
+// DescribesBody reports whether a header describes the body of its message, in any case of letters. Such headers of an
+// input are not copied to a message with another body.
+func DescribesBody(name string) bool {
+	return slices.ContainsFunc(bodyHeaders, func(h string) bool { return strings.EqualFold(h, name) })
+}
 
 func begins(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)

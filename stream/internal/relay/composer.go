@@ -168,10 +168,10 @@ func (c *composer) newOutput(in *input, index int, body []byte, pairs ...[]wire.
 	return o
 }
 
-// setContentType replaces the input's content type, in whatever case it is written, with that of a format.
+// setContentType replaces the headers of the input that describe its body with the content type of a format.
 func setContentType(h, inputs nats.Header, f wire.Format) {
 	for k := range inputs {
-		if strings.EqualFold(k, wire.HeaderContentType) {
+		if wire.DescribesBody(k) {
 			delete(h, k)
 		}
 	}

@@ -92,6 +92,54 @@ func checkCopied(t *testing.T, in, out nats.Header, ours []wire.Pair) {
 	}
 }
 
+// TestCopiedHeaders: which headers of an input its output has, its rows that became a dead letter, and its own dead
+// letter. What describes the body is copied with the body alone; what the server acts on is never copied.
+func TestCopiedHeaders(t *testing.T) {
+	p := &composer{hotPath: &hotPath{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Output: "out", Dead: "dead"}},
+		identities: newIdentities()}}
+	const never, withBody, always = 0, 1, 2
+	kinds := map[string]int{}
+	for kind, names := range map[int]string{
+		never: "Nats-Msg-Id Nats-Expected-Stream Nats-Expected-Last-Sequence Nats-Expected-Last-Subject-Sequence " +
+			"Nats-Expected-Last-Msg-Id Nats-TTL Nats-Rollup Nats-Schedule Nats-Schedule-TTL Nats-Schedule-Target Nats-Incr " +
+			"Nats-Batch-Id Nats-Batch-Sequence Nats-Batch-Commit Nats-Marker-Reason Nats-Trace-Dest Nats-Stream-Source " +
+			"Embedd-Model Embedd-Code",
+		withBody: "Content-Encoding Content-Length Content-MD5 Content-Digest Content-Range Digest ETag Repr-Digest " +
+			"Transfer-Encoding",
+		always: "traceparent tracestate X-Trace Content-Language Date Status",
+	} {
+		for _, name := range strings.Fields(names) {
+			kinds[name], kinds[strings.ToLower(name)] = kind, kind
+		}
+	}
+	header := nats.Header{}
+	for name := range kinds {
+		header[name] = []string{"v"}
+	}
+	in := &input{Message: scope.Message{Header: header, Data: []byte("b"), Subject: "in"}}
+	letter := func(kind wire.Kind) nats.Header {
+		a := &answer{in: in}
+		l := p.newDeadLetter(in, wire.AnswerDead, kind, wire.Malformed, errors.New("e"))
+		l.body = in.Data
+		p.addDeadLetter(a, l, 1<<20)
+		return a.parts[0].msg.Header
+	}
+	for what, c := range map[string]struct {
+		header nats.Header
+		least  int
+	}{
+		"output": {p.newOutput(in, 0, []byte("rows")).msg.Header, always},
+		"rows":   {letter(wire.KindRows), always},
+		"dead":   {letter(wire.KindMessage), withBody},
+	} {
+		for name, kind := range kinds {
+			if got := slices.Equal(c.header[name], []string{"v"}); got != (kind >= c.least) {
+				t.Errorf("%s: %s is copied: %t", what, name, got)
+			}
+		}
+	}
+}
+
 // TestStatusOfOutputWithoutRows: an output of NDJSON without rows is empty, and must not look like a message of the
 // server.
 func TestStatusOfOutputWithoutRows(t *testing.T) {
