@@ -105,7 +105,7 @@ func (l *lines) with(words string) (out []string) {
 }
 
 // TestDeadLettersAreLogged: the first dead letter of each code is a warning with its text, the others are a number, and
-// the metric counts all of them.
+// the metric counts all of them. A stop logs the number that was not logged.
 func TestDeadLettersAreLogged(t *testing.T) {
 	s := newSite(t)
 	s.make(jetstream.StreamConfig{Name: "dead"})
@@ -123,5 +123,10 @@ func TestDeadLettersAreLogged(t *testing.T) {
 	}
 	if n := q.metric("embedd_dead_letters_total", "not_arrow"); n != 20 {
 		t.Errorf("the metric counts %v", n)
+	}
+	q.end()
+	if rest := log.with("further dead letters before the stop"); len(rest) != 1 ||
+		!strings.Contains(rest[0], "code=not_arrow suppressed=19") {
+		t.Errorf("the stop logs %q", rest)
 	}
 }

@@ -31,3 +31,14 @@ func (l *Limiter) Warn(log *slog.Logger, message string, attrs ...any) {
 	}
 	log.Warn(message, attrs...)
 }
+
+// Flush logs a message with the number of those suppressed since the last one that was logged, if there are any.
+func (l *Limiter) Flush(log *slog.Logger, message string, attrs ...any) {
+	l.mu.Lock()
+	suppressed := l.suppressed
+	l.suppressed = 0
+	l.mu.Unlock()
+	if suppressed > 0 {
+		log.Warn(message, append(attrs, "suppressed", suppressed)...)
+	}
+}

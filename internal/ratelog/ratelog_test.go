@@ -23,4 +23,12 @@ func TestLimiter(t *testing.T) {
 	if !strings.Contains(out.String(), "suppressed=4") {
 		t.Errorf("the next is %s", out.String())
 	}
+	l.Warn(log, "again")
+	out.Reset()
+	for range 2 { // the second time nothing was suppressed since
+		l.Flush(log, "the rest")
+	}
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "suppressed=1") {
+		t.Errorf("the rest is logged as %q", text)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
@@ -71,6 +72,13 @@ func (p *hotPath) logDeadLetters(a *answer) {
 		limiter, _ := p.deadLetterLog.LoadOrStore(l.Code, &ratelog.Limiter{})
 		limiter.(*ratelog.Limiter).Warn(p.Log, "dead letter; further ones with this code are logged once a minute", "code",
 			string(l.Code), "source", l.Origin.Source(), "subject", l.Subject, "error", l.Error)
+	}
+}
+
+// flushDeadLetterLog logs how many dead letters were not logged since the last one of each code.
+func (p *hotPath) flushDeadLetterLog() {
+	for code, limiter := range p.deadLetterLog.Range {
+		limiter.(*ratelog.Limiter).Flush(p.Log, "further dead letters before the stop", "code", string(code.(wire.Code)))
 	}
 }
 

@@ -61,9 +61,12 @@ func (r *Relay) Attach(p *replica.Replica, t *training.Path, inspect func()) {
 	r.partitions.replica, r.training, r.inspect = p, t, inspect
 }
 
-// Bind finds the streams of the outputs and dead letters, and creates the consumer of the input: messages count from
-// then on, and a consumer of another pipeline is refused before anything starts.
+// Bind checks the version of the server, finds the streams of the outputs and dead letters, and creates the consumer of
+// the input: messages count from then on, and a consumer of another pipeline is refused before anything starts.
 func (r *Relay) Bind(ctx context.Context) error {
+	if fault := needs.ServerFault(r.Conn.ConnectedServerName(), r.Conn.ConnectedServerVersion()); fault != "" {
+		return errors.New(fault)
+	}
 	if err := r.bindSinks(ctx); err != nil {
 		return err
 	}
@@ -121,9 +124,6 @@ func (r *Relay) bindSinks(ctx context.Context) error {
 // earlier numbers.
 func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context, *scope.Scope) (*lease.Bucket,
 	error)) error {
-	if fault := needs.ServerFault(r.Conn.ConnectedServerName(), r.Conn.ConnectedServerVersion()); fault != "" {
-		return errors.New(fault)
-	}
 	if f := needs.PartitionFault(&r.Pipeline, &r.Input.CachedInfo().Config); f != nil {
 		return f
 	}
@@ -149,7 +149,10 @@ func (r *Relay) Open(progress func() string) {
 }
 
 // ServeCore is Serve for an input without a stream.
-func (r *Relay) ServeCore(ctx, connClosed context.Context) error { return r.core.run(ctx, connClosed) }
+func (r *Relay) ServeCore(ctx, connClosed context.Context) error {
+	defer r.flushDeadLetterLog()
+	return r.core.run(ctx, connClosed)
+}
 
 // IdentityKey keeps the key of the answers' identities stored.
 func (r *Relay) IdentityKey() natsx.FollowedKey { return r.identities.followedKey() }

@@ -34,6 +34,7 @@ type serving struct {
 func (r *Relay) Serve(ctx, connClosed context.Context) (err error) {
 	s := &serving{Relay: r, inFlight: newInFlight(r.activity, r.utilization.maxMessages),
 		publisher: newPublisher(r.Conn, r.Models.Hub), endWait: r.utilization.wait()}
+	defer r.flushDeadLetterLog()
 	defer s.publisher.close()
 	s.publisher.sendNext = func(a *answer) { r.send(s.publisher, a) }
 	r.inFlight.Store(s.inFlight)
