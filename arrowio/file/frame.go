@@ -199,7 +199,7 @@ func readFrame(in io.Reader, limit int64) (*frame, error) {
 
 func tooLarge(n, limit int64) error {
 	return wire.Errorf(wire.TooLarge, "a batch has %d bytes, and the limit is %d", n, limit).WithHint(
-		"write smaller batches")
+		"write batches of fewer rows, or shorter values")
 }
 
 // grow reads n more bytes. It allocates up to 1 MiB for a declared length, and more only as bytes arrive (Invariant 6).

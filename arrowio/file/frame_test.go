@@ -169,7 +169,8 @@ func TestRefusedStreams(t *testing.T) {
 		want   string
 	}{
 		{[][]byte{msg}, batch, ""},
-		{[][]byte{msg}, batch - 1, "a batch has 512 bytes, and the limit is 511; write smaller batches"},
+		{[][]byte{msg}, batch - 1,
+			"a batch has 512 bytes, and the limit is 511; write batches of fewer rows, or shorter values"},
 		{[][]byte{frames[1].bytes}, 0, "the stream: the first frame is not a schema"},
 		{nil, 0, "the stream is empty: an Arrow IPC stream begins with a schema"},
 		{[][]byte{msg[:len(msg)-8], frames[0].bytes}, 0,

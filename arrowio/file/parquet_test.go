@@ -593,7 +593,11 @@ func TestTimesBeyondParquet(t *testing.T) {
 			}
 		}
 	}
-	_, err := save(array64(fixed.Time32s, make([]int64, groupRows)...), array64(fixed.Time32s, 1, math.MaxInt32))
+	_, err := save(array64(fixed.Date64, 0, 86400000, -1))
+	if err == nil || !strings.Contains(err.Error(), `row 3: a date of -1 milliseconds is no whole number of days`) {
+		t.Errorf("a date with a time of day: %v", err)
+	}
+	_, err = save(array64(fixed.Time32s, make([]int64, groupRows)...), array64(fixed.Time32s, 1, math.MaxInt32))
 	if err == nil || !strings.Contains(err.Error(), `column "t", row 131074: 2147483647 s`) {
 		t.Errorf("the second row group: %v", err)
 	}

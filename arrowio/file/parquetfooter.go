@@ -29,6 +29,7 @@ func openFooter(file io.ReaderAt, size int64) (*parquet.File, [][]columnChunk, e
 		return nil, nil, err
 	}
 	var chunks [][]columnChunk
+	total := int64(0) // bytes of all chunks
 	for g := range meta.RowGroups {
 		group := &meta.RowGroups[g]
 		group.SortingColumns = nil
@@ -48,6 +49,11 @@ func openFooter(file io.ReaderAt, size int64) (*parquet.File, [][]columnChunk, e
 			if start < 0 || length < 0 || start > size || length > size-start {
 				return nil, nil, fmt.Errorf("column %q has %d bytes at %d, which are not in the file of %d bytes: it was cut off",
 					strings.Join(m.PathInSchema, "."), length, start, size)
+			}
+			// Chunks that share pages would decompress them as often as a few bytes of the footer say.
+			if total += length; total > size {
+				return nil, nil, fmt.Errorf("its columns have more bytes than the file of %d bytes, so some share pages: the file "+
+					"is damaged", size)
 			}
 			of[k] = columnChunk{start, length, m.Codec, max(0, m.TotalUncompressedSize)}
 			group.Columns[k] = format.ColumnChunk{MetaData: format.ColumnMetaData{Type: m.Type, PathInSchema: m.PathInSchema,

@@ -246,11 +246,11 @@ func (p *parquetReader) append(rows int64) error {
 	room := p.maxBatchBytes
 	for _, l := range p.leaves {
 		switch err := l.append(int(rows), &room); {
-		case errors.Is(err, errTimestamp):
+		case errors.Is(err, errTimestamp), errors.Is(err, errLargePage):
 			return fmt.Errorf("%s: column %q: %w", p.name, l.column.name, err)
 		case errors.Is(err, errLargeBatch):
-			return fmt.Errorf("%s: column %q: %w of %d bytes: leave the column out of the file", p.name, l.column.name, err,
-				p.maxBatchBytes)
+			return fmt.Errorf("%s: column %q: %w of %d bytes: write the file without the column, or with shorter values",
+				p.name, l.column.name, err, p.maxBatchBytes)
 		case err != nil:
 			return fmt.Errorf("%s: column %q: %w: the file is damaged or uses an unknown encoding", p.name, l.column.name, err)
 		}

@@ -275,6 +275,9 @@ const maxDeclared = 256 << 20
 // disk may take as many times the bytes of the file, so that a few bytes fill neither.
 const maxExpansion = 64
 
+// errLargePage reports that the values of a page take too much memory. The limit follows.
+var errLargePage = errors.New("the limit is")
+
 // plainDictionary is the name of RLEDictionary in data pages of files of version 1.
 const plainDictionary format.Encoding = 2
 
@@ -286,8 +289,8 @@ func (r *pageReader) checkData(encoding *format.Encoding, declared int32, page [
 	// Each value takes a byte for each of the two levels, and four for the index in a dictionary or the offset of a text.
 	memory := int64(n) * (2 + max(4, bitsOfValue(r.leaf)/8))
 	if most := max(maxDeclared, maxExpansion*int64(len(page))); n < 0 || memory > most {
-		return nil, fmt.Errorf("a page of %d bytes declares %d values, which take %d bytes, and the limit is %d: write "+
-			"pages of fewer rows", len(page), n, memory, most)
+		return nil, fmt.Errorf("a page of %d bytes declares %d values, which take %d bytes, and %w %d: write pages of fewer "+
+			"rows", len(page), n, memory, errLargePage, most)
 	}
 	err := errors.Join(checkLevels(repetition, r.leaf.MaxRepetitionLevel(), n),
 		checkLevels(definition, r.leaf.MaxDefinitionLevel(), n))
@@ -447,7 +450,8 @@ func checkPrefixes(b []byte, n, most int) error {
 	total := 0
 	for _, p := range prefixes {
 		if total += int(max(0, p)); total > most {
-			return fmt.Errorf("the texts of a page have over %d bytes: write pages of fewer rows", most)
+			return fmt.Errorf("the texts of a page have more bytes than allowed, and %w %d: write pages of fewer rows, or "+
+				"without DELTA_BYTE_ARRAY", errLargePage, most)
 		}
 	}
 	return err

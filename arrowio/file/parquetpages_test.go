@@ -195,7 +195,7 @@ func TestParquetBombs(t *testing.T) {
 		"prefixes": {"ends", func(h *format.PageHeader, _ []byte) []byte {
 			data(h).Encoding, data(h).NumValues = format.DeltaByteArray, int32(len(prefixes))
 			return append(integers(prefixes...), integers(make([]int32, len(prefixes))...)...)
-		}, "the texts of a page have over 268435456 bytes"},
+		}, "and the limit is 268435456: write pages of fewer rows, or without DELTA_BYTE_ARRAY"},
 		"lengths behind prefixes": {"ends", func(h *format.PageHeader, page []byte) []byte {
 			data(h).Encoding = format.DeltaByteArray
 			return append(integers(make([]int32, 100)...), append(bytes.Clone(header), page[4:]...)...)
@@ -249,8 +249,41 @@ func TestParquetBombs(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), `"`+c.column+`"`) {
 					t.Errorf("the error is %v, want %q", err, c.want)
 				}
+				if err != nil && strings.Contains(err.Error(), "fewer rows") && strings.Contains(err.Error(), "damaged") {
+					t.Errorf("the error has two fixes: %v", err)
+				}
 			})
 		})
+	}
+}
+
+// TestSharedPages: row groups that name the same pages, which would decompress them again, are an error.
+func TestSharedPages(t *testing.T) {
+	type row struct{ A, B float64 }
+	var whole bytes.Buffer
+	if err := parquet.Write(&whole, make([]row, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	open := func(groups int) error {
+		meta, err := readParquetFooter(bytes.NewReader(whole.Bytes()), int64(whole.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta.RowGroups = slices.Repeat(meta.RowGroups, groups)
+		footer, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := append(bytes.Clone(whole.Bytes()), footer...)
+		file = append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
+		_, _, err = openFooter(bytes.NewReader(file), int64(len(file)))
+		return err
+	}
+	if err := open(1); err != nil {
+		t.Error(err)
+	}
+	if err := open(1000); err == nil || !strings.Contains(err.Error(), "some share pages") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -255,10 +255,21 @@ var parquetLeaves = map[arrow.Type]struct {
 	arrow.LARGE_BINARY: {parquet.Leaf(parquet.ByteArrayType), toBytes[*array.LargeBinary]()},
 	arrow.BINARY_VIEW:  {parquet.Leaf(parquet.ByteArrayType), toBytes[*array.BinaryView]()},
 	arrow.DATE32:       {parquet.Date(), toInt32[*array.Date32]()},
-	arrow.DATE64: {parquet.Date(), convertBetween[*array.Date64](math.MinInt32*dayMillis, math.MaxInt32*dayMillis,
-		arrow.Millisecond, func(v int64) parquet.Value { return parquet.Int32Value(int32(v / dayMillis)) })},
-	arrow.DURATION: {parquet.Int(64), toInt64[*array.Duration]()},
+	arrow.DATE64:       {parquet.Date(), toDays},
+	arrow.DURATION:     {parquet.Int(64), toInt64[*array.Duration]()},
 }
+
+// toDays converts milliseconds, of whole days, to days.
+func toDays(a arrow.Array, i int) (parquet.Value, error) {
+	days, err := daysOf(a, i)
+	if v := int64(a.(*array.Date64).Value(i)); err == nil && v%dayMillis != 0 {
+		err = fmt.Errorf("a date of %d milliseconds is no whole number of days, which Parquet stores", v)
+	}
+	return days, err
+}
+
+var daysOf = convertBetween[*array.Date64](math.MinInt32*dayMillis, math.MaxInt32*dayMillis, arrow.Millisecond,
+	func(v int64) parquet.Value { return parquet.Int32Value(int32(v / dayMillis)) })
 
 // parquetLeaf returns the Parquet type of a flat Arrow type and the conversion of a value; nil if there is none.
 // Parquet has no seconds, so times in seconds are written as milliseconds.
