@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -35,8 +36,8 @@ func ExplainAPIError(err error) error {
 	return err
 }
 
-// ExplainPublishError adds the fix to the error of a publish on a subject that no stream takes, or that finds the storage
-// of JetStream full.
+// ExplainPublishError adds the fix to the error of a publish on a subject that no stream takes, or for which JetStream
+// has no storage left.
 func ExplainPublishError(err error, subject string) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) ||
 		errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -64,8 +65,8 @@ func ExplainRequestError(err error, about string) error {
 	return fmt.Errorf("asking the server %s: %w", about, err)
 }
 
-// Error codes of a cluster whose JetStream has no leader or too few servers, and of a full account; nats.go has no names
-// for them. A server whose storage is full refuses a publish with ErrCodeNoServers.
+// Error codes of a cluster whose JetStream has no leader or too few servers, and of a full account; nats.go has no
+// names for them. A server whose storage is full refuses a publish with ErrCodeNoServers.
 const (
 	ErrCodeNoCluster   jetstream.ErrorCode = 10008
 	ErrCodeNoLeader    jetstream.ErrorCode = 10009
@@ -256,19 +257,22 @@ func (m *PermissionMonitor) observe(err error) bool {
 	if !isDenial {
 		return true
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if p.Subject == UserInfoSubject {
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		m.mayNotAsk = true
 		return false
 	}
 	p.Subject = generalSubject(p.Subject)
+	m.mu.Lock()
 	last, known := m.denied[p]
 	if known || len(m.denied) < maxDenials {
 		m.denied[p] = time.Now()
 	}
 	m.anyDenied.Store(true)
-	for cancel, isRelevant := range m.guards {
+	guards := maps.Clone(m.guards)
+	m.mu.Unlock()
+	for cancel, isRelevant := range guards {
 		if isRelevant(p) {
 			(*cancel)(p.DeniedError())
 		}

@@ -1,6 +1,8 @@
 package natsx
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -155,5 +157,28 @@ no_auth_user: u`), 0o600); err != nil {
 		if err = ExplainPublishError(err, "in.x"); err == nil || !strings.Contains(err.Error(), fix) {
 			t.Errorf("the error is %v, want %q in it", err, fix)
 		}
+	}
+}
+
+// TestGuardsWithoutLock: whether a denial is relevant to a request is decided without a lock, so the function may ask
+// the monitor.
+func TestGuardsWithoutLock(t *testing.T) {
+	t.Parallel()
+	m := MonitorPermissions(natstest.New(t).JS.Conn())
+	defer m.Stop()
+	isRelevant := func(p Permission) bool {
+		if !m.mu.TryLock() {
+			t.Error("the monitor is locked")
+			return false
+		}
+		m.mu.Unlock()
+		return m.WasDenied(p)
+	}
+	err := m.Guard(t.Context(), isRelevant, func(ctx context.Context) error {
+		m.observe(errors.New(`nats: permissions violation for publish to "in.x"`))
+		return ctx.Err()
+	})
+	if !errors.Is(err, ErrPermissionDenied) {
+		t.Errorf("the error is %v", err)
 	}
 }

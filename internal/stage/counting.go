@@ -273,8 +273,7 @@ func (l *learner) keep(m *arrowio.Message, at spec.Position, rows int) {
 	}
 	data, err := copyOf(l.copies, m)
 	if err != nil {
-		l.config.Logger.Warn("a message could not be kept until the schema is known; it is not learned", "seq", at.Seq,
-			"error", err)
+		l.mu.warn("a message could not be kept until the schema is known; it is not learned", "seq", at.Seq, "error", err)
 		l.dropped += rows
 		return
 	}
@@ -472,13 +471,13 @@ func (l *learner) takeKept() (e *trainer.Event, more bool) {
 	l.bytes -= int64(len(next.data))
 	switch {
 	case !next.reached.IsZero():
-		l.late.reached(next.reached, l.config)
+		l.late.reached(next.reached, l)
 		return nil, true
 	case next.labels:
 		c.labels -= next.rows
 		m, err := l.stage.DecodeLabels(next.data)
 		if err != nil {
-			l.config.Logger.Warn("a kept message of labels could not be read", "seq", next.at.Seq, "error", err)
+			l.mu.warn("a kept message of labels could not be read", "seq", next.at.Seq, "error", err)
 			return nil, true
 		}
 		return l.labelEvent(m, next.at), true

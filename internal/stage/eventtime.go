@@ -14,16 +14,16 @@ type eventTime struct {
 	warned time.Time // when a change of the correction was last logged
 }
 
-// of returns the event time of a message.
-func (e *eventTime) of(config *spec.Config, at spec.Position) time.Time {
-	now := config.Clock()
+// of returns the event time of a message. The caller holds the lock of the learner.
+func (e *eventTime) of(l *learner, at spec.Position) time.Time {
+	now := l.config.Clock()
 	if at.Time.IsZero() {
 		at.Time = now
 	}
 	t, changed := e.At(rowPosition(at, 0), at.Time.UnixNano(), now.UnixNano())
 	if note := e.note(); changed && note != "" && now.Sub(e.warned) >= time.Minute {
 		e.warned = now
-		config.Logger.Warn(note)
+		l.mu.warn(note)
 	}
 	return time.Unix(0, t)
 }

@@ -65,7 +65,7 @@ func (s *Stage) LabelsReached(t time.Time) {
 		t = newest // event time is never ahead of the clock
 	}
 	if !s.learner.keepReached(t) {
-		s.learner.late.reached(t, s.config)
+		s.learner.late.reached(t, s.learner)
 	}
 }
 
@@ -258,17 +258,17 @@ func labelNote(s *spec.LabelStatus, key string, limits spec.Labels, rows uint64)
 }
 
 // warn logs why labels and rows are not joined, at most once a minute.
-func (t *lateLabels) warn(c *spec.Config) {
-	now := c.Clock()
+func (t *lateLabels) warn(l *learner) {
+	now := l.config.Clock()
 	if now.Sub(t.warned) < time.Minute {
 		return
 	}
 	t.warned = now
-	s := t.status(c)
+	s := t.status(l.config)
 	if s.Note == "" {
 		return
 	}
-	c.Logger.Warn("some labels and rows cannot be joined", "reason", s.Note, "joined", s.Joined, "corrected", s.Corrected,
+	l.mu.warn("some labels and rows cannot be joined", "reason", s.Note, "joined", s.Joined, "corrected", s.Corrected,
 		"duplicate", s.Duplicate, "late", s.Late, "expired", s.Expired, "repeated", s.Repeated, "skipped", s.Skipped)
 }
 
@@ -282,7 +282,7 @@ func (l *learner) learnLabels(m *arrowio.Message, at spec.Position) error {
 		l.late.next++
 		at.Seq = l.late.next
 	}
-	at.Time = l.labelTime.of(l.config, at)
+	at.Time = l.labelTime.of(l, at)
 	if !l.keepLabels(m, at) {
 		l.enqueue(l.labelEvent(m, at))
 	}
@@ -292,12 +292,12 @@ func (l *learner) learnLabels(m *arrowio.Message, at spec.Position) error {
 // labelEvent joins a message of labels. The caller holds the lock.
 func (l *learner) labelEvent(m *arrowio.Message, at spec.Position) *trainer.Event {
 	next := l.late.addLabels(m, at)
-	l.late.warn(l.config)
+	l.late.warn(l)
 	return next
 }
 
 // reached is Stage.LabelsReached for the join.
-func (l *lateLabels) reached(t time.Time, c *spec.Config) {
+func (l *lateLabels) reached(t time.Time, by *learner) {
 	l.join.Reached(t)
-	l.warn(c)
+	l.warn(by)
 }

@@ -547,7 +547,8 @@ func TestLabelFlood(t *testing.T) {
 func TestTimestampsAreReported(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	config := &spec.Config{Clock: func() time.Time { return now }, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	l := &learner{config: &spec.Config{Clock: func() time.Time { return now }},
+		mu: logMutex{log: slog.New(slog.NewTextHandler(&log, nil))}}
 	e := eventTime{kind: "messages"}
 	for i, c := range []struct {
 		stamp, later time.Duration // of the message, from now; until it comes
@@ -559,7 +560,9 @@ func TestTimestampsAreReported(t *testing.T) {
 		{time.Hour, time.Second, 2, 63 * time.Second},
 	} {
 		now = now.Add(c.later)
-		got := e.of(config, spec.Position{Seq: uint64(i + 1), Time: now.Add(c.stamp)})
+		l.mu.Lock()
+		got := e.of(l, spec.Position{Seq: uint64(i + 1), Time: now.Add(c.stamp)})
+		l.mu.Unlock()
 		if lines := strings.Count(log.String(), "ahead of this machine's clock"); lines != c.lines {
 			t.Errorf("message %d: %d lines, want %d: %s", i, lines, c.lines, log.String())
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -30,7 +31,7 @@ type learner struct {
 	pace    *pace            // the worker's context
 	retry   <-chan time.Time // when to store again what could not be stored; nil: nothing. Used by the worker alone
 
-	mu          sync.Mutex // guards the fields up to closed
+	mu          logMutex // guards the fields up to closed
 	queue       []*trainer.Event
 	bytes       int64     // of queue
 	waiting     int       // labelled rows in queue, and corrections of labels
@@ -57,8 +58,35 @@ type learner struct {
 	done    chan struct{}
 }
 
+// logMutex is a mutex that logs the warnings of its holder once it is released: the host's logger may block, or call
+// the stage.
+type logMutex struct {
+	sync.Mutex
+	log     *slog.Logger
+	pending []warning
+}
+
+type warning struct {
+	text  string
+	attrs []any
+}
+
+// warn has a warning logged. The caller holds the mutex.
+func (m *logMutex) warn(text string, attrs ...any) {
+	m.pending = append(m.pending, warning{text, attrs})
+}
+
+func (m *logMutex) Unlock() {
+	pending := m.pending
+	m.pending = nil
+	m.Mutex.Unlock()
+	for _, w := range pending {
+		m.log.Warn(w.text, w.attrs...)
+	}
+}
+
 func newLearner(s *Stage) *learner {
-	l := &learner{stage: s, config: s.config, wake: make(chan struct{}, 1), done: make(chan struct{}),
+	l := &learner{stage: s, config: s.config, mu: logMutex{log: s.config.Logger}, wake: make(chan struct{}, 1), done: make(chan struct{}),
 		samples: make(chan func(*window.Window)), idle: make(chan struct{}), standby: s.config.Standby,
 		rowTime: eventTime{kind: "messages"}, labelTime: eventTime{kind: "labels"}}
 	l.trainer = trainer.New(s.config, trainer.Host{Live: s.Live, Promote: s.promote, Features: s.Features,
@@ -305,7 +333,7 @@ func (l *learner) learn(m *arrowio.Message, at spec.Position) error {
 		at.Seq = l.next
 	}
 	if l.config.Training.Block == 0 { // else blocks are learned, and messages only counted
-		at.Time = l.rowTime.of(l.config, at)
+		at.Time = l.rowTime.of(l, at)
 	}
 	switch {
 	case m.Rows() == 0:
@@ -330,7 +358,7 @@ func (l *learner) messageEvent(m *arrowio.Message, at spec.Position) *trainer.Ev
 		return eventOf(l.config, m, at, features, unlabelled)
 	}
 	next := l.late.addRows(l.config, m, at, features, unlabelled)
-	l.late.warn(l.config)
+	l.late.warn(l)
 	return next
 }
 
@@ -367,7 +395,7 @@ func (l *learner) enqueue(e *trainer.Event) {
 // drop counts rows that the queue has no memory for. The caller holds the lock.
 func (l *learner) drop(rows int) {
 	if l.dropped == 0 {
-		l.config.Logger.Warn("rows are not learned because they arrive faster than they can be learned", "rows", rows,
+		l.mu.warn("rows are not learned because they arrive faster than they can be learned", "rows", rows,
 			"fix", "send fewer labelled rows, raise training.window.bytes, or wait while Status.Backlog is high")
 	}
 	l.dropped += rows
@@ -398,7 +426,7 @@ func (l *learner) learnSummary(s *window.Summary) error {
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		at := spec.Position{Created: time.Unix(0, r.Created), Seq: r.Seq, Time: time.Unix(0, r.Time)}
-		r.Time = l.rowTime.of(l.config, at).UnixNano()
+		r.Time = l.rowTime.of(l, at).UnixNano()
 	}
 	l.intake.rows += s.Read.Rows - s.Read.Faulty
 	l.intake.unlabelled += s.Read.Unlabelled

@@ -755,7 +755,7 @@ func TestFullQueue(t *testing.T) {
 	var log bytes.Buffer
 	c := &spec.Config{Logger: logTo(&log)}
 	c.Training.Window.Bytes = 8 * 3 * (9*6 + rowOverhead + 3)
-	l := &learner{config: c, stage: &Stage{}, wake: make(chan struct{}, 1)}
+	l := &learner{config: c, mu: logMutex{log: c.Logger}, stage: &Stage{}, wake: make(chan struct{}, 1)}
 	l.stage.contract.Store(testContract(t))
 	event := func(rows, fixes int) *trainer.Event {
 		e := &trainer.Event{Fixes: make([]trainer.Fix, fixes)}
@@ -767,7 +767,9 @@ func TestFullQueue(t *testing.T) {
 	for _, step := range []struct{ rows, fixes, queued, waiting, dropped int }{
 		{0, 0, 0, 0, 0}, {2, 0, 1, 2, 0}, {1, 0, 2, 3, 0}, {1, 0, 2, 3, 1}, {2, 3, 2, 3, 6},
 	} {
+		l.mu.Lock()
 		l.enqueue(event(step.rows, step.fixes))
+		l.mu.Unlock()
 		if len(l.queue) != step.queued || l.waiting != step.waiting || l.dropped != step.dropped ||
 			l.bytes != int64(step.waiting*(9*6+rowOverhead+3)) {
 			t.Errorf("%+v: %d events of %d rows in %d bytes, %d dropped", step, len(l.queue), l.waiting, l.bytes, l.dropped)
@@ -840,5 +842,37 @@ func TestPanicOfAnEvent(t *testing.T) {
 	if !strings.HasPrefix(log.String(), `level=ERROR msg="learning from a message panicked; please report it" panic="`) ||
 		!strings.Contains(log.String(), ` stack="goroutine`) {
 		t.Errorf("the log has %q", log.String())
+	}
+}
+
+// asking is a logger that asks a stage for its status.
+type asking struct {
+	slog.Handler
+	ask func()
+}
+
+func (a asking) Handle(context.Context, slog.Record) error {
+	a.ask()
+	return nil
+}
+
+// TestLoggerMayAsk: the host's logger is called without the lock of the learner, so that it may block, or ask the
+// stage.
+func TestLoggerMayAsk(t *testing.T) {
+	var s *Stage
+	asked := 0
+	s = newStage(t, func(c *spec.Config) {
+		c.Logger = slog.New(asking{slog.NewTextHandler(&bytes.Buffer{}, nil), func() {
+			if asked++; !s.learner.mu.TryLock() {
+				t.Error("the learner is locked")
+				return
+			}
+			s.learner.mu.Unlock()
+		}})
+	})
+	rows := clouds(rand.New(rand.NewPCG(3, 4)), 4, 2)
+	ahead := spec.Position{Seq: 1, Time: time.Now().Add(time.Hour)}
+	if err := s.Learn(decode(t, s, rows), ahead); err != nil || asked == 0 {
+		t.Errorf("%d messages are logged about a timestamp ahead of the clock, %v", asked, err)
 	}
 }

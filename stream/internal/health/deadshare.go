@@ -32,16 +32,28 @@ func (d *DeadShare) Record(code wire.Code, text string) {
 		return
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	reason, changed := d.record(code, text)
+	d.mu.Unlock()
+	switch {
+	case !changed:
+	case reason != "":
+		d.Log.Warn("nearly all messages are dead letters", "reason", reason)
+	default:
+		d.Log.Info("most messages are answered again")
+	}
+}
+
+// record sets or clears the condition. It returns the reason, "" if it clears it, and whether the condition changed.
+// The caller holds the lock.
+func (d *DeadShare) record(code wire.Code, text string) (reason string, changed bool) {
 	d.newest.push(code != "", shareOf)
 	switch dead, n := d.newest.bad, len(d.newest.isBad); {
 	case code != "" && n >= minShared && 10*dead > 9*n:
-		reason := fmt.Sprintf("%d of the last %d messages cannot be answered; the last, %s: %s; `embedd dlq ls %s` lists "+
+		reason = fmt.Sprintf("%d of the last %d messages cannot be answered; the last, %s: %s; `embedd dlq ls %s` lists "+
 			"the dead letters", dead, n, code, text, d.Pipeline)
-		if d.Conditions.Set(DeadLetterShare, reason) {
-			d.Log.Warn("nearly all messages are dead letters", "reason", reason)
-		}
-	case 10*dead <= 8*n && d.Conditions.Clear(DeadLetterShare):
-		d.Log.Info("most messages are answered again")
+		return reason, d.Conditions.Set(DeadLetterShare, reason)
+	case 10*dead <= 8*n:
+		return "", d.Conditions.Clear(DeadLetterShare)
 	}
+	return "", false
 }

@@ -305,8 +305,8 @@ func TestDeletedBucket(t *testing.T) {
 	}
 }
 
-// TestRefusedLease: a lease that the server does not store, as with a full disk, is logged at WARN, and the next attempt
-// is as far away as a renewal, also for the session that the leases of a process share.
+// TestRefusedLease: a lease that the server does not store, as with a full disk, is logged at WARN, and the next
+// attempt is as far away as a renewal, also for the session that the leases of a process share.
 func TestRefusedLease(t *testing.T) {
 	t.Parallel()
 	bucket, js := open(t)
@@ -325,11 +325,31 @@ func TestRefusedLease(t *testing.T) {
 		if pause := l.attempt(t.Context(), t.Context()); pause <= readInterval(DefaultTTL) {
 			t.Errorf("%s: the next attempt is in %v", name, pause)
 		}
-		if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "a lease cannot be stored") {
+		if text := log.String(); !strings.Contains(text, `level=WARN msg="a lease cannot be stored`) {
 			t.Errorf("%s: the log has %q", name, text)
 		}
 	}
 	if next := time.Until(bucket.sessionOf(DefaultTTL).current.Load().due); next <= readInterval(DefaultTTL) {
 		t.Errorf("the next attempt to store the session is in %v", next)
+	}
+}
+
+// TestObserveWithoutLock: Observe is called without the lock of the lease, of which it may ask the status.
+func TestObserveWithoutLock(t *testing.T) {
+	t.Parallel()
+	bucket, _ := open(t)
+	var l *Lease
+	var holders []string
+	l = bucket.Lease(Options{Key: "k", Claim: Claim{Holder: "a"}, Observe: func() {
+		if !l.mu.TryLock() {
+			t.Error("the lease is locked")
+			return
+		}
+		l.mu.Unlock()
+		holders = append(holders, l.Status().Holder.Holder)
+	}})
+	hold(t, l)
+	if n := len(holders); n == 0 || holders[n-1] != "a" {
+		t.Errorf("the holders %q are observed", holders)
 	}
 }

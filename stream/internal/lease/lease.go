@@ -163,6 +163,9 @@ func (l *Lease) acquire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.options.Observe != nil {
+		defer l.options.Observe()
+	}
 	next := l.decide(&r)
 	if next == endSession {
 		err = l.shared.bucket.delete(ctx, r.claim.Session.Key, r.session.revision, l.options.TTL)
@@ -243,16 +246,9 @@ func (l *Lease) decide(r *reading) action {
 	r.isCurrent = l.shared != nil && !l.isChanged && l.state.sessionTerm == session
 	next := l.state.step(*r)
 	if !r.isOwn {
-		l.observe(holder)
+		l.holder = holder
 	}
 	return next
-}
-
-// observe notes the claim of the holder that was read or stored.
-func (l *Lease) observe(holder Claim) {
-	if l.holder = holder; l.options.Observe != nil {
-		l.options.Observe()
-	}
 }
 
 // renewSession returns the session that the claim is to name, and its term; none if the claim itself is renewed.
@@ -308,8 +304,7 @@ func (l *Lease) write(ctx context.Context, r *reading) error {
 		l.former = "" // whatever its session was then, it is not known now
 	}
 	l.stored, l.storedAt, l.isStale = entry{&claim, next, claim.Assignment}, sent, false
-	l.unconfirmed = nil
-	l.observe(claim)
+	l.unconfirmed, l.holder = nil, claim
 	return nil
 }
 

@@ -103,7 +103,7 @@ func TestCopiedHeaders(t *testing.T) {
 		never: "Nats-Msg-Id Nats-Expected-Stream Nats-Expected-Last-Sequence Nats-Expected-Last-Subject-Sequence " +
 			"Nats-Expected-Last-Msg-Id Nats-TTL Nats-Rollup Nats-Schedule Nats-Schedule-TTL Nats-Schedule-Target Nats-Incr " +
 			"Nats-Batch-Id Nats-Batch-Sequence Nats-Batch-Commit Nats-Marker-Reason Nats-Trace-Dest Nats-Stream-Source " +
-			"Embedd-Model Embedd-Code",
+			wire.HeaderModel + " " + wire.HeaderCode,
 		withBody: "Content-Encoding Content-Length Content-MD5 Content-Digest Content-Range Digest ETag Repr-Digest " +
 			"Transfer-Encoding",
 		always: "traceparent tracestate X-Trace Content-Language Date Status",

@@ -34,31 +34,41 @@ func (g *labelGap) addRows(p *Path, received *Message, m *arrowio.Message) {
 		g.end(p)
 		return
 	}
+	if reason := g.add(p, rows, received.Time); reason != "" {
+		p.Log.Warn("no labels arrive", "reason", reason)
+	}
+}
+
+// add counts rows, and returns the reason of the condition if it holds since then.
+func (g *labelGap) add(p *Path, rows int, at time.Time) (reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.rows == 0 {
-		g.first = received.Time
+		g.first = at
 	}
 	g.rows += rows
-	if g.rows < maxUnlabelled || p.HasLateLabels() && received.Time.Sub(g.first) < p.Running.LabelLimits().Wait {
-		return
+	if g.rows < maxUnlabelled || p.HasLateLabels() && at.Sub(g.first) < p.Running.LabelLimits().Wait {
+		return ""
 	}
 	from := fmt.Sprintf("in column %q: check that the publishers fill it", p.Stage.Spec.Label)
 	if p.HasLateLabels() {
 		from = fmt.Sprintf("on %s: check that labels are published there, with column %q", p.Labels, p.Stage.Spec.Label)
 	}
-	reason := fmt.Sprintf("none of the last %d rows has a label %s, or set schema.label to \"\" for a method that needs "+
+	reason = fmt.Sprintf("none of the last %d rows has a label %s, or set schema.label to \"\" for a method that needs "+
 		"none", g.rows, from)
-	if p.Conditions.Set(health.NoLabels, reason) {
-		p.Log.Warn("no labels arrive", "reason", reason)
+	if !p.Conditions.Set(health.NoLabels, reason) {
+		return ""
 	}
+	return reason
 }
 
 // end ends the gap: a label arrived.
 func (g *labelGap) end(p *Path) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.rows = 0; p.Conditions.Clear(health.NoLabels) {
+	g.rows = 0
+	had := p.Conditions.Clear(health.NoLabels)
+	g.mu.Unlock()
+	if had {
 		p.Log.Info("labels arrive again")
 	}
 }
