@@ -39,7 +39,12 @@ func (o options) equals(ctx context.Context, w io.Writer) error {
 			o.seeds = seeds
 			found, err := each(ctx, o, []streams.Stream{s}, func(ctx context.Context, s streams.Stream,
 				seed uint64) (*trial.Result, error) {
-				return trial.RunEqual(ctx, s, seed, rows, better)
+				r, err := trial.RunEqual(ctx, s, seed, rows, better)
+				if err == nil && !better && len(r.Promotions) > 1 {
+					p := r.Promotions[1]
+					o.say("%s, seed %d, row %d: an equal model was taken for better, %s", s.Name, seed, p.Row, p.Why)
+				}
+				return r, err
 			})
 			if err != nil {
 				return nil, err

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/embedd/embedd/internal/stage/evidence"
@@ -19,7 +20,8 @@ const (
 // judgeHeldOut tests a candidate of the whole window on held-out rows, which neither it nor the live model has seen.
 // It is for streams whose labels come in runs: the newest rows are then of few classes, and here all classes count
 // alike. Rows older than those of the live model are left out, as they may be of an earlier concept. The rows test a
-// candidate once, and its evidence is divided by the number of candidates that they have tested (Bonferroni).
+// candidate once, and its evidence is divided by the number of candidates that they have tested (Bonferroni). Rows that
+// lack a class do not show that a candidate is better: it may be worse for that class.
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{} // that of the fit before, of the same suffix
 	if c.size != 0 || !t.plan.labelled() || !t.labels.HasRuns() {
@@ -34,6 +36,9 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	for i := range rows {
 		x = append(x, rows[i].X...)
 		count[rows[i].Label]++
+	}
+	if c.comparison.Door == policy.DoorBetter && lacksClass(t.data.window, slices.Collect(maps.Keys(count))) {
+		return
 	}
 	ctx = Endless(ctx)
 	v := t.live.Score(ctx, t.data.references, rows, x, true)
@@ -61,6 +66,12 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 		CandidateBeats: candidate.BeatsChance(), LiveBeats: live.BeatsChance()}
 }
 
+// lacksClass reports whether rows of these labels lack classes of the window, and those together have at least
+// 1/maxBalance of the fair share of one class.
+func lacksClass(w *window.Window, labels []string) bool {
+	return maxBalance*w.EstablishedClasses()*(w.Len()-window.RowsOf(w, labels)) >= w.Len()
+}
+
 // balancedWeight is the weight of a row of a class with a share of the rows, so that all classes count alike.
 func balancedWeight(share float64, classes int) float64 {
 	return min(maxBalance, 1/(share*float64(classes)))
@@ -84,7 +95,8 @@ func heldOutEffect(t *Trainer, rows []window.Row, differences []float64) float64
 	return effect
 }
 
-// heldOutRows returns the newest rows from a position on that are held out and have a reference, oldest first.
+// heldOutRows returns rows from a position on that are held out and have a reference, oldest first. If there are more
+// than maxHeldOutRows, it returns the newest of each class, the same number of all.
 func heldOutRows(d *dataset, from window.Position) (rows []window.Row) {
 	start, _ := d.window.Bounds()
 	start = slices.MaxFunc([]window.Position{start, from}, window.Position.Compare)
@@ -94,5 +106,16 @@ func heldOutRows(d *dataset, from window.Position) (rows []window.Row) {
 		}
 		return true
 	})
-	return slices.Clone(rows[max(len(rows)-maxHeldOutRows, 0):])
+	if len(rows) <= maxHeldOutRows {
+		return rows
+	}
+	count := map[string]int{}
+	for i := range rows {
+		count[rows[i].Label]++
+	}
+	quota := window.FairQuota(slices.Collect(maps.Values(count)), maxHeldOutRows)
+	return slices.DeleteFunc(rows, func(r window.Row) bool {
+		count[r.Label]--
+		return count[r.Label] >= quota
+	})
 }

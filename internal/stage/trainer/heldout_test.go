@@ -3,6 +3,7 @@ package trainer
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/embedd/embedd/internal/stage/evidence"
@@ -65,6 +66,84 @@ func TestHeldOutRowsBeatChance(t *testing.T) {
 		if k.live == good && !(l.heldOutAccuracy > 0.95 && l.heldOutAccuracy <= 1) {
 			t.Errorf("the live model is right about %g of the rows", l.heldOutAccuracy)
 		}
+	}
+}
+
+// TestHeldOutRowsOfAllClasses: held-out rows show that a candidate is better only if they have all classes of the
+// window.
+func TestHeldOutRowsOfAllClasses(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	l.live = nil // so that nothing is fitted meanwhile
+	seq := uint64(17)
+	learn := func(label string) {
+		var rows []window.Row
+		for row := range 16 {
+			angle := float64(seq) + float64(row)
+			x := []float64{9*float64(len(label)) + math.Cos(angle), math.Sin(angle)}
+			rows = append(rows, window.Row{Position: window.Position{Seq: seq, Row: row}, MessageRows: 16, Time: 16e9,
+				Label: label, X: x})
+		}
+		l.addRows(rows)
+		seq++
+	}
+	has := func(label string) bool {
+		return slices.ContainsFunc(heldOutRows(l.data, window.Position{}), func(r window.Row) bool { return r.Label == label })
+	}
+	_, good, err := l.fitter.fit(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.live = prequential.New(good)
+	l.pinned = true // so that nothing is fitted any more
+	l.labels.Repeats = l.labels.All
+	evidenceAt := func(door string) float64 {
+		c := &candidate{Model: prequential.New(good), comparison: policy.NewComparison(l.config.Training.Gate, door)}
+		judgeHeldOut(t.Context(), l, c)
+		return c.comparison.HeldOut.Evidence
+	}
+	learn("late")
+	if learn("late"); has("late") {
+		t.Fatal("the first messages of the class are held out; use others")
+	}
+	if better, notWorse := evidenceAt(policy.DoorBetter), evidenceAt(policy.DoorMoreRows); better != 0 || notWorse == 0 {
+		t.Errorf("evidence %g and %g without rows of a class; want 0, and some", better, notWorse)
+	}
+	for !has("late") {
+		learn("late")
+	}
+	if evidenceAt(policy.DoorBetter) == 0 {
+		t.Error("no evidence from rows of all classes")
+	}
+}
+
+// TestManyHeldOutRows: of more held-out rows than are needed, all classes have as many of the newest.
+func TestManyHeldOutRows(t *testing.T) {
+	c := configOf(fit.Config{Method: "lda", Dim: 2})
+	c.Training.Window.Rows = 20_000
+	l, _ := newTrainer([]string{"x", "y"}, c)
+	learnRings(t, l, 9)
+	l.live, l.pinned = nil, true
+	for seq := uint64(16); seq < 1016; seq++ { // the last half are of one class
+		var rows []window.Row
+		for row := range 16 {
+			class := int(seq+uint64(row)) % 2
+			if seq >= 516 {
+				class = 0
+			}
+			rows = append(rows, window.Row{Position: window.Position{Seq: seq, Row: row}, MessageRows: 16, Time: 16e9,
+				Label: []string{"a", "b"}[class], X: []float64{float64(class), float64(row)}})
+		}
+		l.addRows(rows)
+	}
+	count, last := map[string]int{}, window.Position{}
+	for _, r := range heldOutRows(l.data, window.Position{}) {
+		if count[r.Label]++; r.Compare(last) <= 0 {
+			t.Fatalf("row %v after %v", r.Position, last)
+		}
+		last = r.Position
+	}
+	if n := count["b"]; n < 300 || n >= 1000 || count["a"]+n > 2000 || count["a"] < 1000 {
+		t.Errorf("held-out rows by class: %v", count)
 	}
 }
 

@@ -187,8 +187,7 @@ func (t *classes) classesOf(source string) (n int) {
 	return n
 }
 
-// fairQuota is the largest number of rows per class with which all classes have at most a given number of rows
-// together; at least one.
+// fairQuota is FairQuota of the classes.
 func (t *classes) fairQuota(most int) int {
 	counts := make([]int, 0, len(t.rows))
 	for _, rows := range t.rows {
@@ -196,6 +195,12 @@ func (t *classes) fairQuota(most int) int {
 			counts = append(counts, len(rows))
 		}
 	}
+	return FairQuota(counts, most)
+}
+
+// FairQuota is the largest number of rows per class with which classes of so many rows have at most a given number of
+// rows together; at least one. It sorts the counts.
+func FairQuota(counts []int, most int) int {
 	slices.Sort(counts)
 	for i, n := range counts {
 		left := len(counts) - i

@@ -28,7 +28,7 @@ func RunEqual(ctx context.Context, twin streams.Stream, seed uint64, rows int, b
 	var hasLive atomic.Bool
 	fixed := func(_ context.Context, _ fit.FeatureRows, y []int) (numerator, denominator *mat.SymDense, err error) {
 		var of [2]float64 // the costs of the halves
-		switch isCandidate := hasLive.Load() && distinct(y) >= classes; {
+		switch isCandidate := hasLive.Load() && common(y, classes) >= classes; {
 		case isCandidate && better:
 			of = [2]float64{1, 1}
 		case isCandidate:
@@ -83,11 +83,16 @@ func sizes(s streams.Stream, seed uint64, rows int) (features, classes, total in
 	return features, classes, total, nil
 }
 
-// distinct is the number of classes of rows.
-func distinct(y []int) int {
-	seen := map[int]bool{}
+// common is how many of some classes have a quarter of a fair share of the rows. Wrong labels name classes before they come.
+func common(y []int, classes int) (n int) {
+	counts := map[int]int{}
 	for _, c := range y {
-		seen[c] = true
+		counts[c]++
 	}
-	return len(seen)
+	for _, rows := range counts {
+		if 4*rows*classes >= len(y) {
+			n++
+		}
+	}
+	return n
 }
