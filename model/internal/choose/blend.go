@@ -172,7 +172,7 @@ func (s *selection) contributions(ctx context.Context, members []*candidate) {
 			if y == nil {
 				return 0
 			}
-			return len(s.v.correctTestRows(ctx, y, d, train, test))
+			return len(y.Leading(d).Correct(ctx, s.v.rows, train, test))
 		}
 		all := correct(-1)
 		for i := range members {

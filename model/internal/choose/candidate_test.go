@@ -58,9 +58,10 @@ func TestCandidatesAreOrdered(t *testing.T) {
 	if got := addCounts(nil, []int{10, 20}); !slices.Equal(got, []int{10, 20}) {
 		t.Errorf("first counts %v", got)
 	}
-	x := []float64{1, 2, 3, 4, 5, 6}
-	if got := leadingColumns(x, 3, 2); !slices.Equal(got, []float64{1, 2, 4, 5}) || len(leadingColumns(x, 3, 3)) != 6 {
-		t.Errorf("leading columns %v", got)
+	y := &frame.OutputPair{Train: []float64{1, 2, 3, 4, 5, 6}, Test: []float64{7, 8, 9}, D: 3}
+	if got := y.Leading(2); !slices.Equal(got.Train, []float64{1, 2, 4, 5}) ||
+		!slices.Equal(got.Test, []float64{7, 8}) || got.D != 2 || y.Leading(3) != y || y.Leading(4) != y {
+		t.Errorf("leading columns %+v", got)
 	}
 	if s := perRow(model.Score{Correct: 10, Scored: 9}, 4); s.Correct != 2.5 || s.Scored != 3 {
 		t.Errorf("a row counts as %+v", s)

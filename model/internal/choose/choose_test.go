@@ -255,7 +255,7 @@ func TestContributions(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				count += len(s.v.correctTestRows(t.Context(), y, d, train, test))
+				count += len(y.Leading(d).Correct(t.Context(), s.v.rows, train, test))
 			})
 			return count
 		}

@@ -252,7 +252,7 @@ func (v *validator) countDims(ctx context.Context, e *candidate, y *frame.Output
 // class and, for blends and what no blend can have, those that a linear classifier gets right.
 func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair, d int, train, test []int) {
 	correct := make([]int, v.rows.N)
-	for _, i := range v.correctTestRows(ctx, y, d, train, test) {
+	for _, i := range y.Leading(d).Correct(ctx, v.rows, train, test) {
 		correct[i]++
 		e.score[d].Correct++
 	}
@@ -262,26 +262,14 @@ func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair
 	}
 }
 
-// correctTestRows returns the test rows whose nearest training row in the d leading columns has their class.
-func (v *validator) correctTestRows(ctx context.Context, y *frame.OutputPair, d int, train, test []int) (rows []int) {
-	ref, query := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d)
-	nearest := fail.Must(score.Nearest(ctx, ref, len(train), query, len(test), min(d, y.D)))
-	for i, j := range nearest {
-		if v.rows.Y[train[j]] == v.rows.Y[test[i]] {
-			rows = append(rows, test[i])
-		}
-	}
-	return rows
-}
-
 // countLinear counts the test rows that a linear classifier gets right in the d leading columns.
 func (v *validator) countLinear(e *candidate, y *frame.OutputPair, d int, train, test []int) {
-	ref, query, dim := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d), min(d, y.D)
+	y = y.Leading(d)
 	known := make([]int, len(train))
 	for i, at := range train {
 		known[i] = v.rows.Y[at]
 	}
-	class := fail.Must(score.Linear(ref, known, query, dim, len(v.rows.Classes)))
+	class := fail.Must(score.Linear(y.Train, known, y.Test, y.D, len(v.rows.Classes)))
 	correct := make([]int, v.rows.N)
 	for i, c := range class {
 		if c == v.rows.Y[test[i]] {
@@ -289,16 +277,4 @@ func (v *validator) countLinear(e *candidate, y *frame.OutputPair, d int, train,
 		}
 	}
 	e.linearCounts[d] = addCounts(e.linearCounts[d], correct)
-}
-
-// leadingColumns are the first d columns of rows of width numbers, or all of fewer.
-func leadingColumns(x []float64, width, d int) []float64 {
-	if d >= width {
-		return x
-	}
-	out := make([]float64, 0, len(x)/width*d)
-	for from := 0; from < len(x); from += width {
-		out = append(out, x[from:from+d]...)
-	}
-	return out
 }

@@ -183,8 +183,8 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) {
 	basis := rowSpace(ctx, x, variance, scale, constant)
 	fail.Check(ctx.Err())
 	if basis == nil { // nothing varies; Run reports it
-		t.Basis, t.Units = &BasisScatters{N: float64(p.N)}, &Units{Mean: mean, Scale: scale}
-		countClasses(t, p)
+		t.Basis = &BasisScatters{N: float64(p.N), Counts: make([]float64, len(p.ByClass()))}
+		t.Units = &Units{Mean: mean, Scale: scale}
 		return
 	}
 	_, r := basis.Dims()
@@ -195,16 +195,6 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) {
 	plain.Scaling = model.ScaleNone
 	plain.Summarise(ctx, sum, nil, 0)
 	t.Basis, t.M, t.axes, t.Columns = plain.Basis, r, basis, r
-}
-
-func countClasses(t *Task, p *Rows) {
-	seen := map[int]bool{}
-	for _, c := range p.Y {
-		if !seen[c] {
-			seen[c] = true
-			t.Basis.Counts = append(t.Basis.Counts, 1)
-		}
-	}
 }
 
 // rowSpace is an orthonormal basis (m x rank) of the space that the centred rows of x span, nil if nothing varies. The

@@ -22,12 +22,26 @@ type OutputPair struct {
 	D           int
 }
 
-// OutputPair is the outputs of a solution for training and test rows.
+// Leading is the outputs in the first d columns, all of them if there are no more.
+func (o *OutputPair) Leading(d int) *OutputPair {
+	if d >= o.D {
+		return o
+	}
+	return &OutputPair{leading(o.Train, o.D, d), leading(o.Test, o.D, d), d}
+}
+
+// leading is the first d columns of a row-major matrix.
+func leading(x []float64, columns, d int) []float64 {
+	out := make([]float64, 0, len(x)/columns*d)
+	for from := 0; from < len(x); from += columns {
+		out = append(out, x[from:from+d]...)
+	}
+	return out
+}
+
+// OutputPair is the outputs of a solution that is not linear for training and test rows.
 func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, test []int) (_ *OutputPair, err error) {
 	defer fail.Catch(&err)
-	if sol.Mapping == nil {
-		return t.OutputPairs(ctx, []*Solution{sol}, p, train, test)[0], nil
-	}
 	m := t.model(ctx, sol, nil, p.Classes)
 	ref := fail.Must(score.Outputs(ctx, m, p.dataOf(train)))
 	return &OutputPair{ref, fail.Must(score.Outputs(ctx, m, p.dataOf(test))), sol.Dim}, nil
@@ -224,50 +238,41 @@ func (f *fold) solve(ctx context.Context, i, first int, more bool, set func(*Tas
 	f.sols[i], f.errs[i] = sol, err
 }
 
-// score scores the settings that have a linear map.
+// score scores the settings that have a linear map, reading the rows once for all.
 func (f *fold) score(ctx context.Context) {
 	defer fail.Catch(&f.err)
 	fail.Check(cmp.Or(append([]error{f.err}, f.errs...)...))
-	f.task.scoreLinear(ctx, f.sols, f.scores, f.rows, f.train, f.test)
-}
-
-// scoreLinear scores those solutions that are linear maps (others are nil), reading the rows once for all.
-func (t *Task) scoreLinear(ctx context.Context, sols []*Solution, scores []Tally, p *Rows, train, test []int) {
 	var linear []*Solution
 	var at []int
-	for i, sol := range sols {
+	for i, sol := range f.sols {
 		if sol != nil {
 			linear, at = append(linear, sol), append(at, i)
 		}
 	}
-	out := t.OutputPairs(ctx, linear, p, train, test)
+	out := f.task.OutputPairs(ctx, linear, f.rows, f.train, f.test)
 	fail.Check(parallel.Each(ctx, len(at), func(k int) {
-		scores[at[k]].Correct = out[k].correct(ctx, p, train, test)
+		f.scores[at[k]].Correct = len(out[k].Correct(ctx, f.rows, f.train, f.test))
 	}))
 }
 
-// Score counts the test rows whose nearest training row has their class.
+// Score counts the test rows whose nearest training row has their class, for a solution that is not linear.
 func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []int) (_ int, err error) {
 	defer fail.Catch(&err)
-	if sol.Mapping != nil {
-		return score.Correct(ctx, t.model(ctx, sol, nil, p.Classes), p.dataOf(train), p.dataOf(test), 1)
-	}
-	return t.OutputPairs(ctx, []*Solution{sol}, p, train, test)[0].correct(ctx, p, train, test), nil
+	return score.Correct(ctx, t.model(ctx, sol, nil, p.Classes), p.dataOf(train), p.dataOf(test), 1)
 }
 
-// correct counts the test rows whose nearest training row has their class.
-func (o *OutputPair) correct(ctx context.Context, p *Rows, train, test []int) int {
+// Correct returns the test rows whose nearest training row has their class.
+func (o *OutputPair) Correct(ctx context.Context, p *Rows, train, test []int) (rows []int) {
 	nearest := fail.Must(score.Nearest(ctx, o.Train, len(train), o.Test, len(test), o.D))
-	correct := 0
 	for i, j := range nearest {
 		if p.Y[train[j]] == p.Y[test[i]] {
-			correct++
+			rows = append(rows, test[i])
 		}
 	}
-	return correct
+	return rows
 }
 
-// OutputPairs is OutputPair for several linear maps. It reads the rows once for all of them.
+// OutputPairs is the outputs of linear maps for training and test rows. It reads the rows once for all of them.
 func (t *Task) OutputPairs(ctx context.Context, sols []*Solution, p *Rows, train, test []int) []*OutputPair {
 	ref := t.embed(ctx, sols, p, train)
 	query := t.embed(ctx, sols, p, test)
