@@ -25,9 +25,9 @@ type Door struct {
 	Closed string // what closes the door
 	Epoch  string // the epoch of the model's outputs
 
-	trained   bool                         // training opens it
-	threshold func(g spec.Gate) float64    // the evidence at which it opens; nil if nothing is tested
-	margin    func(margin float64) float64 // the difference in accuracy that evidence is gathered for
+	trained   bool                      // training opens it
+	threshold func(g spec.Gate) float64 // the evidence at which it opens; nil if nothing is tested
+	gain      float64                   // in accuracy that evidence is gathered for, besides spec.Gate.Margin
 }
 
 const (
@@ -53,25 +53,24 @@ var Doors = []Door{
 	{Name: DoorBetter, Models: "a candidate",
 		Shown: "that its accuracy exceeds that of the live model by more than half a percentage point and " +
 			"`training.gate.margin`: odds of `training.gate.evidence`", Key: "training.gate.evidence", Closed: "`never`",
-		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return g.Evidence },
-		margin: func(m float64) float64 { return m + minGain }},
+		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return g.Evidence }, gain: minGain},
 	{Name: DoorMoreRows, Models: "a candidate from half as many more rows as the live model, from a fifth more if that " +
 		"has fewer than 250 effective ones, from four times as many if it has 1,000",
 		Shown: notWorse + "`training.gate.more_rows`" + earlyRoot, Key: "training.gate.more_rows", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.MoreRows, g) },
-		margin: func(m float64) float64 { return m - maxLoss }},
+		gain: -maxLoss},
 	{Name: DoorNewClass, Models: "a candidate with classes that the live model does not know, which together have half " +
 		"of a class's fair share of the rows; any such class if the candidate has half as many more rows as the live model",
 		Shown: notWorse + "`training.gate.new_class`" + earlyRoot, Key: "training.gate.new_class", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.NewClass, g) },
-		margin: func(m float64) float64 { return m - maxLoss }},
+		gain: -maxLoss},
 	{Name: DoorFollowing, Models: "each fit of the newest n rows, while that rule is better than the whole window: the " +
 		"concept drifts and does not stop", Shown: "that the rule of refitting the newest n rows is better, by half a " +
 		"percentage point and `training.gate.margin`, than the live model, which is tested at first only: odds of " +
 		"`training.gate.following`; and than a fit of the whole window: the square root of these odds" + rootOdds,
 		Key: "training.gate.following", Closed: "`never`",
 		Epoch: keptEpoch, trained: true, threshold: func(g spec.Gate) float64 { return orRoot(g.Following, g) },
-		margin: func(m float64) float64 { return m + minGain }},
+		gain: minGain},
 	{Name: "operator", Models: "a stored version that an operator names: `embedd model rollback`, `embedd model pin`",
 		Shown: "nothing", Closed: "no user has the permissions of the role operator", Epoch: storedEpoch},
 	{Name: "fallback", Models: "the newest readable version, at a start, if the live one cannot be read",

@@ -92,7 +92,7 @@ func (c *Comparison) Evidence() float64 { return max(c.Test.Value(), c.HeldOut.E
 
 // NewComparison begins a comparison at a door.
 func NewComparison(g spec.Gate, door string) Comparison {
-	margin := DoorNamed(door).margin(g.Margin)
+	margin := g.Margin + DoorNamed(door).gain
 	return Comparison{Test: evidence.SequentialTest{Margin: margin},
 		Nearest: evidence.SequentialTest{Margin: margin}, Door: door}
 }

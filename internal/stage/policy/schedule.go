@@ -136,20 +136,29 @@ func (p *Schedule) FirstDue(rows int, inRuns bool) bool {
 func (p *Schedule) Due(rows, followed int) (sizes []int) {
 	all := p.allDue()
 	for _, size := range p.Sizes(rows) {
-		have := rows
-		if size > 0 {
-			have = size
-		}
 		last, fitted := p.last(size)
-		switch {
-		case all, p.requested, size == 0 && fitted && p.classDue(last, have),
-			!fitted && have >= max(minRows, p.columns()),
-			fitted && have >= 2*last.Rows,
-			fitted && p.Learned-last.At >= p.refitRows(size, have, followed):
+		if all || p.requested || size == 0 && fitted && p.classDue(last, rows) || p.untilDue(size, rows, followed) == 0 {
 			sizes = append(sizes, size)
 		}
 	}
 	return sizes
+}
+
+// untilDue is how many more labelled rows make a fit of a suffix due by their number, in a window of the given number
+// of rows; 0: it is due, math.MaxInt: no number does.
+func (p *Schedule) untilDue(size, rows, followed int) int {
+	have, need, next := cmp.Or(size, rows), max(minRows, p.columns()), math.MaxInt
+	last, fitted := p.last(size)
+	if fitted {
+		need = 2 * last.Rows
+		if due := p.refitRows(size, have, followed); due < math.MaxInt {
+			next = due - (p.Learned - last.At)
+		}
+	}
+	if isGrowing := size == 0 && (p.MaxRows == 0 || rows < p.MaxRows); isGrowing || have >= need {
+		next = min(next, need-have)
+	}
+	return max(next, 0)
 }
 
 // RowsUntilDue is how many more labelled rows make a fit due by their number, in a window of the given number of rows;
@@ -164,19 +173,7 @@ func (p *Schedule) RowsUntilDue(rows, followed int) int {
 		next = min(next, checkpointRows-(p.Learned-p.CheckpointAt))
 	}
 	for _, size := range p.Sizes(rows) {
-		last, fitted := p.last(size)
-		if size == 0 && (p.MaxRows == 0 || rows < p.MaxRows) { // it grows
-			due := max(minRows, p.columns())
-			if fitted {
-				due = 2 * last.Rows
-			}
-			next = min(next, due-rows)
-		}
-		if due := p.refitRows(size, cmp.Or(size, rows), followed); fitted && due < math.MaxInt {
-			next = min(next, due-(p.Learned-last.At))
-		} else if !fitted && cmp.Or(size, rows) >= max(minRows, p.columns()) {
-			return 0
-		}
+		next = min(next, p.untilDue(size, rows, followed))
 	}
 	return max(next, 0)
 }
