@@ -47,19 +47,15 @@ func (t *Trainer) fitDue(ctx context.Context) {
 	if t.isProbing() {
 		t.probe.fitDue(ctx, false)
 	}
-	if t.schedule.CheckpointDue() {
-		t.reportRejected()
-		t.fitter.redrawLandmarks()
-		t.fitAll(ctx, nil)
-		t.saveCheckpoint(ctx)
-		return
-	}
 	due, sizes := t.schedule.Due(w.Len(), t.rules.Followed), t.schedule.Sizes(w.Len())
-	save := !t.schedule.Nested && slices.Contains(due, 0)
-	if save { // a suffix costs less, and with all candidates fitted a restart can begin here
+	save := t.schedule.CheckpointDue()
+	if !t.schedule.Nested && slices.Contains(due, 0) { // a suffix costs less than the whole window
+		save = true
+		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return !slices.Contains(sizes, c.size) })
+	}
+	if save { // with all candidates fitted a restart can begin here
 		due = sizes
 		t.fitter.redrawLandmarks()
-		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return !slices.Contains(sizes, c.size) })
 	}
 	if len(due) == len(sizes) {
 		t.reportRejected()

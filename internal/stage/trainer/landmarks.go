@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
@@ -139,21 +142,13 @@ func mappedVariance(ctx context.Context, l *fit.Landmarks, d *model.Data) (float
 	for i := range rows {
 		rows[i] = d.X[i*d.M : (i+1)*d.M]
 	}
-	r := l.Dim()
-	phi := make([]float64, d.N*r)
-	if err := l.Map(ctx, phi, rows); err != nil {
+	phi := mat.NewDense(d.N, l.Dim(), nil)
+	if err := l.Map(ctx, phi.RawMatrix().Data, rows); err != nil {
 		return 0, err
 	}
-	mean, all := make([]float64, r), 0.0
-	for i := range d.N {
-		for j, v := range phi[i*r : (i+1)*r] {
-			mean[j] += v / float64(d.N)
-			all += v * v / float64(d.N)
-		}
+	total := 0.0
+	for j := range l.Dim() {
+		total += stat.PopVariance(mat.Col(nil, j, phi), nil)
 	}
-	squares := 0.0
-	for _, v := range mean {
-		squares += v * v
-	}
-	return all - squares, nil
+	return total, nil
 }

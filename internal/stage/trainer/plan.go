@@ -15,7 +15,8 @@ import (
 // bound.
 type plan struct {
 	config        *spec.Config
-	method        fit.Method
+	configured    fit.Method    // auto, if that chooses the method
+	method        fit.Method    // that candidates are fitted with
 	settings      fit.Config    // with the number of outputs, and the method that auto chose
 	width         int           // outputs of the live model, on which readers rely; 0 before the first
 	choiceClasses int           // classes from which auto chose; 0: not known
@@ -28,8 +29,8 @@ type plan struct {
 
 func newPlan(c *spec.Config) *plan {
 	p := &plan{config: c, settings: c.Fit}
-	p.method, _ = c.Fit.Describe() // the configuration is valid
-	if p.method.Name == fit.Auto && !p.labelled() {
+	p.configured, _ = c.Fit.Describe() // the configuration is valid
+	if p.method = p.configured; p.method.Name == fit.Auto && !p.labelled() {
 		p.method, _ = fit.Lookup("pca") // which is what auto fits without labels
 	}
 	p.settings.Pad = !p.reservesOutputs()
@@ -50,10 +51,7 @@ func (p *plan) canUseMoments() bool {
 }
 
 // choosesMethod reports whether auto chooses the method.
-func (p *plan) choosesMethod() bool {
-	method, _ := p.config.Fit.Describe() // the configuration is valid
-	return method.Name == fit.Auto && p.labelled()
-}
+func (p *plan) choosesMethod() bool { return p.configured.Name == fit.Auto && p.labelled() }
 
 // hasLandmarks reports whether fits see kernel values of landmarks instead of features.
 func (p *plan) hasLandmarks() bool { return p.config.Fit.Landmarks > 0 }
@@ -89,7 +87,7 @@ const reservedOutputs = 20
 // reservesOutputs reports whether a first model has outputs for classes that may come: their number is not configured,
 // and depends on the classes.
 func (p *plan) reservesOutputs() bool {
-	method, _ := p.config.Fit.Describe() // the configuration is valid
+	method := p.configured
 	return p.config.Fit.Dim <= 0 && p.labelled() && (p.choosesMethod() ||
 		p.config.Fit.Criterion == nil && method.Supervised && (method.ByClasses || p.config.Fit.Dim == fit.AutoDim) &&
 			allowsZeroOutputs(method))
@@ -169,7 +167,7 @@ func (p *plan) limitOf(m int) (rows int, sentence string) {
 // windowRows reduces a number of rows of m features so that what a fit holds besides them takes no more memory than the
 // window. It depends on the configuration alone, not on the method that auto chose: a restart has the same window.
 func (p *plan) windowRows(rows, m int) int {
-	method, _ := p.config.Fit.Describe() // the configuration is valid
+	method := p.configured
 	if p.canUseMoments() && (method.Streaming == "moments" || method.Name == fit.Auto && !p.labelled()) {
 		return rows
 	}

@@ -70,15 +70,19 @@ func (t *Trainer) promoteBest(ctx context.Context) {
 	if best == nil {
 		return
 	}
-	s := &window.Suffix{First: best.first, Last: best.last, Rows: best.rows}
-	begin := t.config.Clock()
-	o := spec.Outcome{Candidate: best.Agreement.Rate(), Previous: t.live.Agreement.Rate(), Reason: why,
-		Door: best.comparison.Door}
-	if err := t.promote(ctx, best.Model.Model, s, best, o, begin); err != nil {
+	if err := promoteCandidate(ctx, t, best, best.comparison.Door, why); err != nil {
 		// A model that was not stored has to pass the gate again.
 		best.comparison = policy.NewComparison(t.config.Training.Gate, best.comparison.Door)
-		t.reportFailure(ctx, err, best.rows)
 	}
+}
+
+// promoteCandidate promotes a candidate by a door, and reports a failure.
+func promoteCandidate(ctx context.Context, t *Trainer, c *candidate, door, reason string) error {
+	s := &window.Suffix{First: c.first, Last: c.last, Rows: c.rows}
+	o := spec.Outcome{Candidate: c.Agreement.Rate(), Previous: t.live.Agreement.Rate(), Reason: reason, Door: door}
+	err := t.promote(ctx, c.Model.Model, s, c, o, t.config.Clock())
+	t.reportFailure(ctx, err, s.Rows)
+	return err
 }
 
 // promote aligns a model to the live one, stores it and makes it live, in this order: every model that is live is in
@@ -213,15 +217,9 @@ func follow(ctx context.Context, t *Trainer) {
 		!t.schedule.IsFresh(c.size) || !t.rules.FollowingDue(t.schedule.Learned) {
 		return
 	}
-	if !c.Agreement.AboveChance() || !c.Sensitivity.BeatsChance() {
-		return
-	}
-	begin := t.config.Clock()
-	o := spec.Outcome{Candidate: c.Agreement.Rate(), Previous: t.live.Agreement.Rate(), Door: policy.DoorFollowing,
-		Reason: fmt.Sprintf("refitting the newest %d rows is better than the whole window", c.size)}
-	s := &window.Suffix{First: c.first, Last: c.last, Rows: c.rows}
-	if err := t.promote(ctx, c.Model.Model, s, c, o, begin); err != nil {
-		t.reportFailure(ctx, err, c.rows)
+	if c.Agreement.AboveChance() && c.Sensitivity.BeatsChance() {
+		_ = promoteCandidate(ctx, t, c, policy.DoorFollowing,
+			fmt.Sprintf("refitting the newest %d rows is better than the whole window", c.size))
 	}
 }
 
