@@ -55,7 +55,10 @@ func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row
 		if err := ctx.Err(); err != nil { // learning pauses there
 			return Loss{}, err
 		}
-		near, count := neighbourhood(rows, i)
+		near, count := nearOf(rows, rows[i]), 1
+		for i+count < n && nearOf(rows, rows[i+count]) == near {
+			count++
+		}
 		for at, by := range []*knnAccuracy{own, cross} {
 			nearest, err := found.outside(ctx, references[at], near, after[i*d:(i+count)*d], comparedNeighbors)
 			if err != nil {
@@ -83,24 +86,6 @@ func CrossLoss(ctx context.Context, first, next *model.Model, rows []*window.Row
 		l.Error = math.Inf(1)
 	}
 	return l, nil
-}
-
-// neighbourhood returns the span of the rows in the neighbourhood of row i, and the number of rows from there on that
-// have the same one.
-func neighbourhood(rows []*window.Row, i int) (near span, count int) {
-	from, to := rows[i].Neighbourhood()
-	near = span{i, i + 1}
-	for near.from > 0 && rows[near.from-1].Compare(from) >= 0 {
-		near.from--
-	}
-	for near.to < len(rows) && rows[near.to].Compare(to) < 0 {
-		near.to++
-	}
-	count = 1
-	for i+count < len(rows) && sameNeighbourhood(rows[i], rows[i+count]) {
-		count++
-	}
-	return near, count
 }
 
 func sameNeighbourhood(a, b *window.Row) bool {

@@ -98,9 +98,8 @@ func (v *Model) scoreAll(ctx context.Context, refs *References, rows []window.Ro
 	out := newScores(len(rows))
 	for i := 0; i < len(rows); {
 		// Rows next to each other have the same neighbourhood.
-		near := k.near(&rows[i])
-		n := 1
-		for i+n < len(rows) && k.near(&rows[i+n]) == near {
+		near, n := nearOf(k.rows, &rows[i]), 1
+		for i+n < len(rows) && nearOf(k.rows, &rows[i+n]) == near {
 			n++
 		}
 		part := rows[i : i+n]

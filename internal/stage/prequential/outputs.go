@@ -199,18 +199,19 @@ func addTo(sum, y []float64, sign float64) {
 	}
 }
 
-// near is the span of the references that are in the neighbourhood of a row: they may be copies of it.
-func (k *outputs) near(r *window.Row) span {
+// nearOf is the span of the rows, in the order of their positions, that are in the neighbourhood of a row: they may be
+// copies of it.
+func nearOf(rows []*window.Row, r *window.Row) span {
 	from, to := r.Neighbourhood()
-	return span{k.before(from), k.before(to)}
+	return span{rowsBefore(rows, from), rowsBefore(rows, to)}
 }
 
-// before is the number of references before a position.
-func (k *outputs) before(p window.Position) int {
-	if n := len(k.rows); n == 0 || k.rows[n-1].Compare(p) < 0 {
+// rowsBefore is the number of rows before a position.
+func rowsBefore(rows []*window.Row, p window.Position) int {
+	if n := len(rows); n == 0 || rows[n-1].Compare(p) < 0 {
 		return n // the usual case: a new row
 	}
-	at, _ := slices.BinarySearchFunc(k.rows, p, func(r *window.Row, p window.Position) int { return r.Compare(p) })
+	at, _ := slices.BinarySearchFunc(rows, p, func(r *window.Row, p window.Position) int { return r.Compare(p) })
 	return at
 }
 

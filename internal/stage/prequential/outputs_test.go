@@ -54,7 +54,7 @@ func TestOutputsFollowTheReferences(t *testing.T) {
 	if !slices.Equal(out.Right, []float64{1, 0, 1}) || out.NearestMean[0]+out.NearestMean[2] != 2 || out.Class[2] != "b" {
 		t.Errorf("%+v of two rows and one that cannot be projected", out)
 	}
-	if near := (&outputs{}).near(&asked[0]); near != (span{}) {
+	if near := nearOf(nil, &asked[0]); near != (span{}) {
 		t.Errorf("%+v of no references are near", near)
 	}
 	refs.removeIf(func(r *window.Row) bool { return r.Seq < 40 })

@@ -195,16 +195,12 @@ func (l *limits) judge(x []float64) (g judgement) {
 		if v >= low[j] && v <= high[j] && math.Abs(v) <= Enormous {
 			continue // the usual case
 		}
-		ratio := 0.0
-		switch {
-		case math.IsNaN(v) || math.IsInf(v, 0):
+		if math.IsNaN(v) || math.IsInf(v, 0) {
 			continue
-		case math.Abs(v) > Enormous:
+		}
+		ratio := math.Abs(v-l.median[j]) / l.reach[j]
+		if math.Abs(v) > Enormous {
 			g.isEnormous, ratio = true, math.Inf(1)
-		case v < l.low[j] || v > l.high[j]:
-			ratio = math.Abs(v-l.median[j]) / l.reach[j]
-		default:
-			continue
 		}
 		g.isLimited = true
 		if ratio > extremeRatio {
