@@ -68,19 +68,17 @@ type Result struct {
 	// Note explains why the first candidate is not a blend, or not the one with the most correct rows; "" if it is.
 	Note string
 
-	ranked  []model.Score
-	common  model.Choice // what all choices share
-	isAuto  bool
-	columns int // 0: the dimension was given
-	table   func(ranked []model.Score, chosen model.Score, dim int) []model.Score
+	from   *selection
+	ranked []model.Score
+	common model.Choice // what all choices share
 }
 
 // candidates makes the choices one by one: their tables are long, and rarely more than the first one is needed.
 func (r *Result) candidates(yield func(*model.Choice) bool) {
 	for _, score := range r.ranked {
 		choice := r.choice(score)
-		choice.Scores = r.table(r.ranked, score, score.Dim)
-		choice.RunnerUp = runnerUp(choice.Scores, r.isAuto)
+		choice.Scores = r.from.table(r.ranked, score, score.Dim)
+		choice.RunnerUp = runnerUp(choice.Scores, r.from.c.isAuto())
 		if !yield(choice) {
 			return
 		}
@@ -92,8 +90,8 @@ func (r *Result) choice(score model.Score) *model.Choice {
 	choice := r.common
 	choice.Method, choice.Scale, choice.Dim = score.Method, score.Scale, score.Dim
 	choice.Landmarks, choice.Width = score.Landmarks, score.Width
-	if r.columns > 0 && score.Dim >= r.columns {
-		choice.Note = fmt.Sprintf("%d outputs of %d columns: on these rows every reduction loses", score.Dim, r.columns)
+	if columns := r.from.total.Columns; r.from.c.Dim <= 0 && score.Dim >= columns {
+		choice.Note = fmt.Sprintf("%d outputs of %d columns: on these rows every reduction loses", score.Dim, columns)
 	}
 	return &choice
 }

@@ -102,8 +102,8 @@ func TestAutoLooksAtSomeRows(t *testing.T) {
 			scored != len(pick) {
 			t.Errorf("%d rows of %d are looked at, %d scored, not %d", a.v.rows.N, p.N, scored, len(pick))
 		}
-		if a.v.applied != nil && a.v.applied.Rows.N != len(pick) {
-			t.Errorf("%d rows go through the steps before the fit", a.v.applied.Rows.N)
+		if a.v.c.Applied != nil && a.v.c.Applied.Rows.N != len(pick) {
+			t.Errorf("%d rows go through the steps before the fit", a.v.c.Applied.Rows.N)
 		}
 	}
 }
@@ -312,7 +312,7 @@ func TestChoiceWithoutScores(t *testing.T) {
 
 // TestNotesOfAChoice: a chosen dimension of all columns is noted; a given one is not.
 func TestNotesOfAChoice(t *testing.T) {
-	r := &Result{columns: 5, common: model.Choice{Chosen: "dim"}}
+	r := &Result{from: &selection{total: &frame.Task{Columns: 5}}, common: model.Choice{Chosen: "dim"}}
 	score := model.Score{Method: "lda", Dim: 4, Scale: model.ScaleNone, Landmarks: 3, Width: 2}
 	if c := r.choice(score); c.Note != "" || c.Chosen != "dim" || c.Method != "lda" || c.Dim != 4 || c.Landmarks != 3 ||
 		c.Width != 2 || c.Scale != model.ScaleNone {
@@ -322,7 +322,7 @@ func TestNotesOfAChoice(t *testing.T) {
 	if c := r.choice(score); c.Note != "5 outputs of 5 columns: on these rows every reduction loses" {
 		t.Errorf("note %q", c.Note)
 	}
-	if r.columns = 0; r.choice(score).Note != "" {
+	if r.from.c.Dim = 7; r.choice(score).Note != "" {
 		t.Error("a given dimension has a note")
 	}
 }

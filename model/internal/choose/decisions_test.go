@@ -245,7 +245,7 @@ func TestRoundsOfFewRows(t *testing.T) {
 	own.Fit = func(ctx context.Context, t *frame.Task) *frame.Solution { fits++; return inner(ctx, t) }
 	e := &candidate{method: &own, params: map[string]string{"whiten": "false"}, dims: []int{2}}
 	e.reset(true)
-	v := &validator{rows: p, single: true}
+	v := &validator{c: Config{Method: &own}, rows: p, single: true}
 	if err := v.run(t.Context(), []*candidate{e}); err != nil || fits != 12 || e.score[2].Scored != 120 {
 		t.Errorf("%d fits, %d scored rows, %v", fits, e.score[2].Scored, err)
 	}

@@ -42,8 +42,7 @@ func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, err
 	if total.Columns == 0 {
 		return nil, fmt.Errorf("no feature varies over %d rows: give features that do", p.N)
 	}
-	s := &selection{c: c, total: total, v: &validator{rows: p, applied: c.Applied, isAuto: c.isAuto(), blends: c.blends(),
-		seed: c.Seed, progress: c.Progress}}
+	s := &selection{c: c, total: total, v: &validator{c: c, rows: p}}
 	classes := total.Basis.Classes()
 	if c.Dim > 0 {
 		s.dims = []int{c.Dim}
@@ -193,8 +192,8 @@ func (s *selection) keepRows(pick []int) {
 	}
 	s.v.rows = s.v.rows.Subset(pick)
 	s.total.Rows = s.v.rows
-	if s.v.applied != nil {
-		s.v.applied = s.v.applied.Subset(pick)
+	if s.v.c.Applied != nil {
+		s.v.c.Applied = s.v.c.Applied.Subset(pick)
 	}
 }
 
@@ -250,13 +249,9 @@ func (s *selection) withoutScores() *model.Choice {
 
 // result turns the ranked scores into choices.
 func (s *selection) result(ctx context.Context, ranked []model.Score, start time.Time) *Result {
-	r := &Result{ranked: ranked, isAuto: s.c.isAuto(), table: s.table}
+	r := &Result{from: s, ranked: ranked, common: model.Choice{Chosen: s.c.Open(), Rule: "cv", Rounds: s.v.rounds(),
+		LeftOut: s.v.leftOut, Seconds: time.Since(start).Seconds()}}
 	r.Candidates = r.candidates
-	if s.c.Dim <= 0 {
-		r.columns = s.total.Columns
-	}
-	r.common = model.Choice{Chosen: s.c.Open(), Rule: "cv", Rounds: s.v.rounds(), LeftOut: s.v.leftOut,
-		Seconds: time.Since(start).Seconds()}
 	if i := s.bestRival(ctx, ranked); i >= 0 {
 		moveToFront(ranked, i)
 		r.Note = "no blend: one candidate has more correct held-out rows, counted by nearest neighbours and by a linear " +

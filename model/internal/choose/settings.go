@@ -29,7 +29,7 @@ func (s Settings) Rank(ctx context.Context, p *frame.Rows, dims []int) (map[int]
 	if fold == nil {
 		return nil, nil
 	}
-	v := &validator{rows: p}
+	v := &validator{c: Config{Method: s.Method}, rows: p}
 	candidates := make([]*candidate, len(s.All))
 	ascending := slices.Compact(slices.Sorted(slices.Values(dims)))
 	for i, params := range s.All {

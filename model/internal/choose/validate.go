@@ -27,14 +27,10 @@ const folds = 3
 
 // validator scores candidates by cross-validation.
 type validator struct {
+	c             Config
 	rows          *frame.Rows
-	applied       *preprocess.Applied // nil: none
-	inner         model.Scale         // see preprocess.Spec.Fit
-	isAuto        bool                // methods are compared; otherwise one was given, which prepares its rows itself
-	single        bool                // there is one candidate: if it cannot be fitted, that is an error
-	blends        bool
-	seed          uint64
-	progress      func(string, float64)
+	inner         model.Scale                    // see preprocess.Spec.Fit
+	single        bool                           // there is one candidate: if it cannot be fitted, that is an error
 	leftOut       []string                       // candidates that could not be fitted, with the reason
 	intermediates map[fitKey]frame.Intermediates // for variants
 	scratch       frame.Scratch
@@ -54,7 +50,7 @@ func keptBytes(m int) int { return 16 * m * m }
 
 // keep stores the intermediates of a fit, which variants of the candidate reuse.
 func (v *validator) keep(at fitKey, t *frame.Task) {
-	if !v.blends || !at.isBlendable() || (len(v.intermediates)+1)*keptBytes(t.M) > maxKept {
+	if !v.c.blends() || !at.isBlendable() || (len(v.intermediates)+1)*keptBytes(t.M) > maxKept {
 		return // it has no variants, or there is no room
 	}
 	if k, ok := frame.IntermediatesOf(t); ok {
@@ -107,8 +103,8 @@ func (v *validator) fold(ctx context.Context, fold int, train, test []int, candi
 		return v.scoreLinear(ctx, linear, s, fold, train, test)
 	}
 	for i, e := range preprocess.BySpec(candidates, func(e *candidate) preprocess.Spec { return e.spec }) {
-		if v.progress != nil {
-			v.progress("auto", float64(fold*len(candidates)+i)/float64(folds*v.rounds()*len(candidates)))
+		if v.c.Progress != nil {
+			v.c.Progress("auto", float64(fold*len(candidates)+i)/float64(folds*v.rounds()*len(candidates)))
 		}
 		if e.excluded {
 			continue
@@ -164,18 +160,18 @@ func (v *validator) exclude(e *candidate, err error) {
 
 // preprocessed returns all rows after the preprocessing in front of the fit, fitted on the training rows of a fold.
 func (v *validator) preprocessed(ctx context.Context, train []int) (*frame.Rows, error) {
-	if v.applied == nil {
+	if v.c.Applied == nil {
 		return v.rows, nil
 	}
-	return v.applied.Refit(ctx, train, v.seed)
+	return v.c.Applied.Refit(ctx, train, v.c.Seed)
 }
 
 // prepare preprocesses the rows of a fold for a candidate.
 func (v *validator) prepare(ctx context.Context, e *candidate, rows preprocess.Training) (*preprocess.Fitted, error) {
-	if v.isAuto {
-		return e.spec.Fit(ctx, rows, v.inner, v.seed, &v.scratch)
+	if v.c.isAuto() {
+		return e.spec.Fit(ctx, rows, v.inner, v.c.Seed, &v.scratch)
 	}
-	t := &frame.Task{Method: e.method, Params: e.params, Scaling: e.spec.Scale, Seed: v.seed, Report: &model.Report{}}
+	t := &frame.Task{Method: e.method, Params: e.params, Scaling: e.spec.Scale, Seed: v.c.Seed, Report: &model.Report{}}
 	return &preprocess.Fitted{Task: t, Rows: rows.All}, t.Load(ctx, rows.Fitted)
 }
 
@@ -230,7 +226,7 @@ func (v *validator) scoreLinear(ctx context.Context, fits []linearFit, s *prepro
 	}
 	for i, y := range s.Task.OutputPairs(ctx, sols, s.Rows, train, test) {
 		e, dims := fits[i].candidate, fits[i].dims
-		if v.blends && e.isBlendable() {
+		if v.c.blends() && e.isBlendable() {
 			if e.outputs[fold] == nil {
 				e.outputs[fold] = map[int]*frame.OutputPair{}
 			}
@@ -257,7 +253,7 @@ func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair
 		e.score[d].Correct++
 	}
 	e.nearestCounts[d] = addCounts(e.nearestCounts[d], correct)
-	if v.blends && (e.method == &blend.Method || !e.isBlendable()) {
+	if v.c.blends() && (e.method == &blend.Method || !e.isBlendable()) {
 		v.countLinear(e, y, d, train, test)
 	}
 }

@@ -18,13 +18,13 @@ func TestKeptIntermediates(t *testing.T) {
 		task *frame.Task
 		want bool
 	}{
-		"of a blend":      {validator{blends: true}, linear, task(1448), true}, // 16 * 1448^2 is just below 32 MiB
-		"without a blend": {validator{}, linear, task(3), false},
-		"of a kernel":     {validator{blends: true}, kernel, task(3), false},
-		"too large":       {validator{blends: true}, linear, task(1449), false},
-		"nothing":         {validator{blends: true}, linear, &frame.Task{M: 3}, false},
-		"one too many":    {validator{blends: true, intermediates: one()}, linear, task(1448), false},
-		"two":             {validator{blends: true, intermediates: one()}, linear, task(1024), true},
+		"of a blend":      {validator{}, linear, task(1448), true}, // 16 * 1448^2 is just below 32 MiB
+		"without a blend": {validator{c: Config{Blend: 1}}, linear, task(3), false},
+		"of a kernel":     {validator{}, kernel, task(3), false},
+		"too large":       {validator{}, linear, task(1449), false},
+		"nothing":         {validator{}, linear, &frame.Task{M: 3}, false},
+		"one too many":    {validator{intermediates: one()}, linear, task(1448), false},
+		"two":             {validator{intermediates: one()}, linear, task(1024), true},
 	} {
 		at := fitKey{c.e, 1}
 		c.v.keep(at, c.task)
