@@ -29,8 +29,8 @@ type LabelSequence struct {
 }
 
 const (
-	// maxWeight is how many times its share of the rows a rare class weighs at most.
-	maxWeight = 10
+	// MaxWeight is how many times its share of the rows a rare class weighs at most.
+	MaxWeight = 10
 	// shareRows is the number of rows at which all counts are halved.
 	shareRows = 20_000
 	// maxOthers is the maximum number of consecutive rows of other classes within a run, if labels come in runs: their
@@ -88,7 +88,7 @@ func (s *LabelSequence) Add(class string) Row {
 	if s.Level == 0 || int(s.All)%32 == 0 {
 		s.setLevel()
 	}
-	r.Weight = min(maxWeight, s.Level*s.All/s.Rows[class])
+	r.Weight = min(MaxWeight, s.Level*s.All/s.Rows[class])
 	return r
 }
 
@@ -109,7 +109,7 @@ func (s *LabelSequence) Share(class string) float64 {
 }
 
 // setLevel sets the share that each class has in a weighted mean: the same for all, except that of a class that would
-// weigh more than maxWeight times its share of the rows.
+// weigh more than MaxWeight times its share of the rows.
 func (s *LabelSequence) setLevel() {
 	counts := slices.Sorted(maps.Values(s.Rows))
 	s.ByChance = 0
@@ -119,7 +119,7 @@ func (s *LabelSequence) setLevel() {
 	left := 1.0
 	for i, n := range counts {
 		s.Level = left / float64(len(counts)-i)
-		most := maxWeight * n / s.All
+		most := MaxWeight * n / s.All
 		if most >= s.Level {
 			return
 		}

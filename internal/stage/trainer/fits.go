@@ -124,8 +124,7 @@ func (t *Trainer) keepMethod(width int, choice *model.Choice, classes int) {
 func (t *Trainer) chooseMethod(ctx context.Context) {
 	rows := t.data.window.Len()
 	t.schedule.RecordChoice(rows)
-	t.data.sift()
-	if err := t.fitter.drawLandmarks(ctx); err != nil {
+	if err := t.fitter.prepare(ctx); err != nil {
 		t.reportFailure(ctx, err, rows)
 		return
 	}

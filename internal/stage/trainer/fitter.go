@@ -29,8 +29,7 @@ func (f *fitter) fit(ctx context.Context, size int) (s *window.Suffix, m *model.
 		}
 	}()
 	n := cmp.Or(size, f.data.window.Len())
-	f.data.sift()
-	if err := f.drawLandmarks(ctx); err != nil {
+	if err := f.prepare(ctx); err != nil {
 		return nil, nil, err
 	}
 	if f.plan.byMoments() {

@@ -10,12 +10,8 @@ import (
 	"github.com/embedd/embedd/internal/stage/window"
 )
 
-const (
-	// maxHeldOutRows bounds the cost of judging a candidate by held-out rows.
-	maxHeldOutRows = 2000
-	// maxBalance is how many times its share a rare class weighs at most.
-	maxBalance = 10
-)
+// maxHeldOutRows bounds the cost of judging a candidate by held-out rows.
+const maxHeldOutRows = 2000
 
 // judgeHeldOut tests a candidate of the whole window on held-out rows, which neither it nor the live model has seen.
 // It is for streams whose labels come in runs: the newest rows are then of few classes, and here all classes count
@@ -74,7 +70,7 @@ func lacksClass(w *window.Window, labels []string) bool {
 
 // balancedWeight is the weight of a row of a class with a share of the rows, so that all classes count alike.
 func balancedWeight(share float64, classes int) float64 {
-	return min(maxBalance, 1/(share*float64(classes)))
+	return min(evidence.MaxWeight, 1/(share*float64(classes)))
 }
 
 // heldOutEffect is the design effect of the differences of two models on rows that are held out: that of the stretches

@@ -60,8 +60,9 @@ func (f *fitter) mapWindow() {
 	}
 }
 
-// drawLandmarks draws landmarks from the window if there are none.
-func (f *fitter) drawLandmarks(ctx context.Context) error {
+// prepare determines which rows enter a fit, and draws landmarks from them if there are none.
+func (f *fitter) prepare(ctx context.Context) error {
+	f.data.sift()
 	if !f.plan.hasLandmarks() || f.landmarks.Landmarks != nil {
 		return nil
 	}

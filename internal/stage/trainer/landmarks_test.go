@@ -40,7 +40,7 @@ func TestLandmarksOfAModel(t *testing.T) {
 		t.Errorf("landmarks %+v, the log has %q", f.landmarks, log.String())
 	}
 	log.Reset()
-	if err := f.drawLandmarks(t.Context()); err != nil || f.landmarks.Len() != 20 {
+	if err := f.prepare(t.Context()); err != nil || f.landmarks.Len() != 20 {
 		t.Errorf("%d landmarks are drawn, %v", f.landmarks.Len(), err)
 	}
 	if !strings.HasPrefix(log.String(), `level=INFO msg="landmarks were drawn" landmarks=20 rank=`) ||
@@ -57,7 +57,7 @@ func TestLandmarksOfAModel(t *testing.T) {
 	none, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
 	none.fitter.keepLandmarks(t.Context(), live().Model)
 	none.fitter.resumeLandmarks(live().Model, renewal{New: true})
-	err = none.fitter.drawLandmarks(t.Context())
+	err = none.fitter.prepare(t.Context())
 	if err != nil || none.fitter.landmarks.Landmarks != nil || none.fitter.landmarks.New {
 		t.Errorf("without landmarks there are %+v, %v", none.fitter.landmarks, err)
 	}

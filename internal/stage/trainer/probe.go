@@ -68,8 +68,7 @@ func (p *windowProbe) fitDue(ctx context.Context, all bool) {
 func (p *windowProbe) fit(ctx context.Context, size int) {
 	f := p.fitter
 	n := cmp.Or(size, f.data.window.Len())
-	f.data.sift()
-	if f.drawLandmarks(ctx) != nil {
+	if f.prepare(ctx) != nil {
 		return
 	}
 	s, err := f.data.window.Newest(ctx, n)

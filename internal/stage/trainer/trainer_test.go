@@ -176,7 +176,7 @@ func TestLandmarksAreCut(t *testing.T) {
 		t.Errorf("landmarks of the live model are gone, or will not be checked: %+v", marks.renewal)
 	}
 	l.fitter.replaceLandmarks()
-	if err := l.fitter.drawLandmarks(t.Context()); err != nil || marks.Landmarks == nil {
+	if err := l.fitter.prepare(t.Context()); err != nil || marks.Landmarks == nil {
 		t.Fatal(err)
 	}
 	l.cut(t.Context(), 100, false)
