@@ -127,10 +127,6 @@ type waitingRow struct {
 	rows   int // of its message
 }
 
-func newLateLabels(l *spec.Labels) *lateLabels {
-	return &lateLabels{join: join.New[waitingRow](join.Limits{Wait: l.Wait, Bytes: l.Bytes})}
-}
-
 // collect adds the outcomes of the join to an event.
 func collect(e *trainer.Event, out []join.Out[waitingRow]) {
 	for _, o := range out {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/join"
 	"github.com/embedd/embedd/internal/stage/profile"
 	"github.com/embedd/embedd/internal/stage/trainer"
 	"github.com/embedd/embedd/internal/stage/window"
@@ -99,8 +100,8 @@ func newLearner(s *Stage) *learner {
 	if s.config.Resume != nil {
 		l.rowTime.EventTime, l.labelTime.EventTime = trainer.Times(s.config.Resume.State)
 	}
-	if s.config.Labels != nil {
-		l.late = newLateLabels(s.config.Labels)
+	if c := s.config.Labels; c != nil {
+		l.late = &lateLabels{join: join.New[waitingRow](join.Limits{Wait: c.Wait, Bytes: c.Bytes})}
 	}
 	return l
 }

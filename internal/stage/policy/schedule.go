@@ -134,10 +134,12 @@ func (p *Schedule) FirstDue(rows int, inRuns bool) bool {
 // Due lists the suffixes to fit now, longest first; 0 is the whole window, of the given number of rows. followed is the
 // suffix that the stage follows, 0 if none.
 func (p *Schedule) Due(rows, followed int) (sizes []int) {
-	all := p.allDue()
+	since := p.Learned - p.AllFittedAt
+	all := p.requested || p.Every.Rows > 0 && since >= p.Every.Rows ||
+		p.Every.Period > 0 && since > 0 && p.Now.Sub(p.Since) >= p.Every.Period
 	for _, size := range p.Sizes(rows) {
 		last, fitted := p.last(size)
-		if all || p.requested || size == 0 && fitted && p.classDue(last, rows) || p.untilDue(size, rows, followed) == 0 {
+		if all || size == 0 && fitted && p.classDue(last, rows) || p.untilDue(size, rows, followed) == 0 {
 			sizes = append(sizes, size)
 		}
 	}
@@ -192,13 +194,6 @@ func (p *Schedule) classDue(last SuffixFit, rows int) bool {
 func (p *Schedule) IsFresh(size int) bool {
 	last, fitted := p.last(size)
 	return fitted && last.At == p.Learned
-}
-
-// allDue reports whether Every makes all suffixes due.
-func (p *Schedule) allDue() bool {
-	since := p.Learned - p.AllFittedAt
-	return p.Every.Rows > 0 && since >= p.Every.Rows ||
-		p.Every.Period > 0 && since > 0 && p.Now.Sub(p.Since) >= p.Every.Period
 }
 
 // RecordFits records that suffixes were fitted; the whole window has the given number of rows.

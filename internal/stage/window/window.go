@@ -174,11 +174,10 @@ func (w *Window) Add(r Row) Outcome {
 // Relabel changes the label of the row at a position, and returns the outcome of adding it with the new one. It is
 // Duplicate if the row has the label or is not in the window.
 func (w *Window) Relabel(p Position, label string) Outcome {
-	at, i, there := w.find(p)
-	if !there || w.blocks[at].rows[i].Label == label {
+	r := w.At(p)
+	if r == nil || r.Label == label {
 		return Duplicate
 	}
-	r := w.blocks[at].rows[i]
 	w.remove(r)
 	moved := *r
 	moved.Label = label
@@ -187,11 +186,11 @@ func (w *Window) Relabel(p Position, label string) Outcome {
 
 // Remove removes the row at a position. It reports whether the row was in the window.
 func (w *Window) Remove(p Position) bool {
-	at, i, there := w.find(p)
-	if there {
-		w.remove(w.blocks[at].rows[i])
+	r := w.At(p)
+	if r != nil {
+		w.remove(r)
 	}
-	return there
+	return r != nil
 }
 
 // Cut removes the rows before a position, and those that arrive later, except the newest keptRows rows of a class until

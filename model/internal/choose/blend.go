@@ -119,16 +119,6 @@ func (s *selection) mergeSimilar(ctx context.Context, members []*candidate) {
 // tryBlend scores a blend of candidates, and makes it the blend if there are scored rows.
 func (s *selection) tryBlend(ctx context.Context, e *candidate, members []*candidate) (err error) {
 	defer fail.Catch(&err)
-	s.scoreBlend(ctx, e, members)
-	if e.best().Scored > 0 {
-		s.blend = e
-		s.contributions(ctx, members)
-	}
-	return nil
-}
-
-// scoreBlend scores a blend of candidates.
-func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*candidate) {
 	for round := range s.v.rounds() {
 		s.eachFold(ctx, members, round, func(fold *blend.Fold, train, test []int) {
 			y := fail.Must(fold.Outputs(ctx, -1, e.dims[len(e.dims)-1]))
@@ -141,6 +131,11 @@ func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*can
 			}
 		})
 	}
+	if e.best().Scored > 0 {
+		s.blend = e
+		s.contributions(ctx, members)
+	}
+	return nil
 }
 
 // eachFold calls f with the outputs of candidates in each fold of a round.

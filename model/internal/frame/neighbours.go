@@ -50,12 +50,6 @@ func NoteFewRows(t *Task, parameter string, k int, of func(rows int) int) {
 	}
 }
 
-// LaplacianForm is X L X' of the graph that the lists make.
-func LaplacianForm(ctx context.Context, t *Task, lists *graph.Neighbors, rule graph.Symmetry,
-	weight graph.Weight) *mat.SymDense {
-	return fail.Must(lists.LaplacianForm(ctx, t.X, rule, weight))
-}
-
 // Moment is X X', the sum of x x' about the mean.
 func Moment(t *Task) *mat.SymDense {
 	s := mat.NewSymDense(t.M, nil)

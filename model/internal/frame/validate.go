@@ -97,7 +97,8 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 	ctx = pencil.WithoutResidual(ctx)
 	folds := make([]*fold, 3)
 	for f := range folds {
-		folds[f] = t.newFold(rows, count)
+		folds[f] = &fold{of: t, rows: rows, tasks: make([]*Task, count), sols: make([]*Solution, count),
+			errs: make([]error, count), scores: make([]Tally, count)}
 		folds[f].train, folds[f].test = HeldOut(pick, deal, f)
 	}
 	sums := foldSums(ctx, t, folds, pick, deal)
@@ -149,11 +150,6 @@ type fold struct {
 	errs        []error
 	scores      []Tally
 	err         error
-}
-
-func (t *Task) newFold(rows *Rows, count int) *fold {
-	return &fold{of: t, rows: rows, tasks: make([]*Task, count), sols: make([]*Solution, count),
-		errs: make([]error, count), scores: make([]Tally, count)}
 }
 
 // foldSums are the moments of the test rows of each fold, and of those that train in every fold: a fold trains on the

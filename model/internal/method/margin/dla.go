@@ -55,8 +55,8 @@ func dlaPatches(ctx context.Context, t *frame.Task) *patches {
 	p := &patches{width: frame.HeatWidth(t, own)}
 	weight := graph.Heat(p.width)
 	// Each patch adds its edges: two rows in each other's patches count twice.
-	p.within = frame.LaplacianForm(ctx, t, own, graph.Sum, weight)
-	p.between = frame.LaplacianForm(ctx, t, other, graph.Sum, weight)
+	p.within = fail.Must(own.LaplacianForm(ctx, t.X, graph.Sum, weight))
+	p.between = fail.Must(other.LaplacianForm(ctx, t.X, graph.Sum, weight))
 	t.Cache = p
 	return p
 }

@@ -58,12 +58,12 @@ func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDen
 		return splitPairs(ctx, t)
 	}
 	lists := frame.Nearest(ctx, t, "k")
-	between = frame.LaplacianForm(ctx, t, lists, graph.Union, func(i, j int, _ float64) float64 {
+	between = fail.Must(lists.LaplacianForm(ctx, t.X, graph.Union, func(i, j int, _ float64) float64 {
 		if y[i] == y[j] {
 			return 0
 		}
 		return 1
-	})
+	}))
 	w := fail.Must(lists.Weights(graph.Union, func(i, j int, _ float64) float64 {
 		if y[i] == y[j] {
 			return 1

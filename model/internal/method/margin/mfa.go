@@ -52,7 +52,7 @@ func MFARatio(ctx context.Context, t *frame.Task) *frame.Ratio {
 	// Concurrently: ordering the edges of a graph uses one core.
 	var forms [2]*mat.SymDense
 	fail.Check(parallel.Each(ctx, 2, func(i int) {
-		forms[i] = frame.LaplacianForm(ctx, t, [2]*graph.Neighbors{other, own}[i], graph.Union, graph.Binary)
+		forms[i] = fail.Must([2]*graph.Neighbors{other, own}[i].LaplacianForm(ctx, t.X, graph.Union, graph.Binary))
 	}))
 	return &frame.Ratio{N: forms[0], D: forms[1]}
 }
