@@ -110,7 +110,7 @@ func (x *example) values(ctx context.Context, e *cli.Env, server *client.Server)
 	if err != nil {
 		return nil, err
 	}
-	about, dim := "none, which the method then does not use", min(8, n/2)
+	about, dim := "none recognised (if a column has the class, set schema.label to it)", min(8, n/2)
 	if label != "" {
 		about = label
 	}
