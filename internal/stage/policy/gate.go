@@ -174,8 +174,8 @@ func Passes(g spec.Gate, c *Comparison, s *Standing) (pass bool, reason string) 
 			"%.4g is needed", value, claim, rows, g.Evidence)
 	}
 	if isEarly && value < lowOdds {
-		return true, fmt.Sprintf("the live model is from few rows or classes, and on %d rows that neither has seen evidence "+
-			"%.3g does not show that one from more is worse", rows, value)
+		return true, fmt.Sprintf("the live model is early, and this one, from more rows or classes, is not shown to be "+
+			"worse: evidence %.3g that it is not, on %d rows that neither has seen", value, rows)
 	}
 	return true, fmt.Sprintf("evidence %.4g that it is %s, on %d rows that neither has seen", value, claim, rows)
 }

@@ -119,7 +119,7 @@ func TestEarlyModels(t *testing.T) {
 			CandidateBeats: c.candidate, LiveBeats: c.live}}
 		held.Test.Logs = [5]float64{-9, -9, -9, -9, -9}
 		pass, reason := Passes(g, &held, &Standing{Agreement: &Agreement{}})
-		if pass != c.want || pass && !strings.Contains(reason, "few rows or classes") {
+		if pass != c.want || pass && !strings.Contains(reason, "the live model is early") {
 			t.Errorf("%+v in place of an early model: %t: %s", c, pass, reason)
 		}
 		held.Test.Logs = [5]float64{} // no row has judged it since it was fitted
@@ -217,8 +217,8 @@ func TestReasons(t *testing.T) {
 			"evidence 30 that it is not worse, from more rows or classes, on 50 rows: while the live model does not " +
 				"beat chance, 400 is needed"},
 		{"early", Comparison{Door: DoorMoreRows, Test: capital(0.26, 32), EarlyOdds: 0.25}, &good, true,
-			"the live model is from few rows or classes, and on 32 rows that neither has seen evidence 0.26 does not show " +
-				"that one from more is worse"},
+			"the live model is early, and this one, from more rows or classes, is not shown to be worse: evidence 0.26 " +
+				"that it is not, on 32 rows that neither has seen"},
 		{"early, on few rows", Comparison{Door: DoorMoreRows, Test: capital(0.26, 31), EarlyOdds: 0.25}, &good, false,
 			"it was judged on 31 rows of at least 32, of a run at most eight"},
 		{"early, at low odds", Comparison{Door: DoorMoreRows, EarlyOdds: 0.25, HeldOut: HeldOut{Evidence: 3, Rows: 32}},

@@ -51,9 +51,9 @@ func describeLoss(l prequential.Loss) string {
 	case l.Rows == 0:
 		return "have no rows to be compared on"
 	case math.IsInf(l.Error, 1):
-		return fmt.Sprintf("lose %.1f points on %d rows, too few for a standard error", 100*l.Mean, l.Rows)
+		return fmt.Sprintf("lose %.1f points of accuracy on %d rows, too few for a standard error", 100*l.Mean, l.Rows)
 	}
-	return fmt.Sprintf("lose %.1f +- %.1f points on %d rows", 100*l.Mean, 100*l.Error, l.Rows)
+	return fmt.Sprintf("lose %.1f +- %.1f points of accuracy on %d rows", 100*l.Mean, 100*l.Error, l.Rows)
 }
 
 // fittedRows are the positions of the oldest and the newest row that a model was fitted on; zero: not known.

@@ -61,9 +61,9 @@ func TestAnswers(t *testing.T) {
 // TestDescribedLosses: a reader sees no number that is not known.
 func TestDescribedLosses(t *testing.T) {
 	for want, l := range map[string]prequential.Loss{
-		"have no rows to be compared on":                           {Mean: 1, Error: math.Inf(1)},
-		"lose 1.2 points on 40 rows, too few for a standard error": {Mean: 0.012, Error: math.Inf(1), Rows: 40},
-		"lose 1.2 +- 0.3 points on 40 rows":                        {Mean: 0.012, Error: 0.003, Rows: 40},
+		"have no rows to be compared on":                                       {Mean: 1, Error: math.Inf(1)},
+		"lose 1.2 points of accuracy on 40 rows, too few for a standard error": {Mean: 0.012, Error: math.Inf(1), Rows: 40},
+		"lose 1.2 +- 0.3 points of accuracy on 40 rows":                        {Mean: 0.012, Error: 0.003, Rows: 40},
 	} {
 		if got := describeLoss(l); got != want {
 			t.Errorf("%+v: %q, want %q", l, got, want)
@@ -84,8 +84,8 @@ func TestModelsOfOtherDimensions(t *testing.T) {
 		t.Errorf("answer %d, loss %+v, %v", got, loss, err)
 	}
 	for want, loss := range map[string]prequential.Loss{"have no rows to be compared on": {},
-		"lose 2.5 points on 9 rows, too few for a standard error": {Mean: 0.025, Error: math.Inf(1), Rows: 9},
-		"lose 2.5 +- 1.2 points on 9 rows":                        {Mean: 0.025, Error: 0.012, Rows: 9}} {
+		"lose 2.5 points of accuracy on 9 rows, too few for a standard error": {Mean: 0.025, Error: math.Inf(1), Rows: 9},
+		"lose 2.5 +- 1.2 points of accuracy on 9 rows":                        {Mean: 0.025, Error: 0.012, Rows: 9}} {
 		if got := describeLoss(loss); got != want {
 			t.Errorf("%+v: %q, want %q", loss, got, want)
 		}
