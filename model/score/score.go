@@ -10,7 +10,7 @@ import (
 )
 
 // Nearest returns, for each of queryN rows, the index of the nearest of refN reference rows by Euclidean distance,
-// ties to the lower index. Rows are row-major with dim numbers, all finite. There must be at least one reference.
+// ties to the lower index. Rows are row-major with dim numbers, all finite. Without references it is nil.
 func Nearest(ctx context.Context, ref []float64, refN int, query []float64, queryN, dim int) ([]int, error) {
 	return Neighbors(ctx, ref, refN, query, queryN, dim, 1)
 }
@@ -20,6 +20,9 @@ func Nearest(ctx context.Context, ref []float64, refN int, query []float64, quer
 // pair after the other, but it is computed faster, and on as many cores as ctx allows. ref and query have at least refN
 // and queryN rows.
 func Neighbors(ctx context.Context, ref []float64, refN int, query []float64, queryN, dim, k int) ([]int, error) {
+	if k < 1 {
+		return nil, fmt.Errorf("neighbours: k is %d; it must be at least 1", k)
+	}
 	k = min(k, refN)
 	if k < 1 || queryN < 1 {
 		return nil, nil
@@ -60,11 +63,11 @@ func count(right []bool) (n int) {
 // CorrectRowsNN is CorrectNN for each query.
 func CorrectRowsNN(ctx context.Context, ref []float64, refY []int, query []float64, queryY []int, dim,
 	k int) ([]bool, error) {
-	k = max(min(k, len(refY)), 0)
 	at, err := Neighbors(ctx, ref, len(refY), query, len(queryY), dim, k)
 	if err != nil {
 		return nil, err
 	}
+	k = min(k, len(refY))
 	votes := map[int]int{}
 	right := make([]bool, len(queryY))
 	for i, y := range queryY {

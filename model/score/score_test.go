@@ -115,8 +115,13 @@ func TestWrongShapes(t *testing.T) {
 			t.Errorf("neighbours of %+v: no error", c)
 		}
 	}
-	if right, err := CorrectNN(t.Context(), two, []int{0, 1}, two, []int{0, 1}, 1, -1); err != nil || right != 0 {
-		t.Errorf("no neighbours: %d rows are correct (%v)", right, err)
+	for _, k := range []int{0, -1} {
+		if _, err := CorrectNN(t.Context(), two, []int{0, 1}, two, []int{0, 1}, 1, k); err == nil {
+			t.Errorf("the vote of %d neighbours: no error", k)
+		}
+	}
+	if right, err := CorrectRowsNN(t.Context(), nil, nil, two, []int{0, 1}, 1, 3); err != nil || slices.Contains(right, true) {
+		t.Errorf("without references: %v, %v", right, err)
 	}
 	for _, c := range []struct {
 		classes      []int

@@ -19,11 +19,7 @@ func StratifiedPerClass(y []int, perClass int, seed uint64) (train, test []int) 
 }
 
 func stratify(y []int, seed uint64, share func(n int) int) (train, test []int) {
-	classes := 0
-	for _, c := range y {
-		classes = max(classes, c+1)
-	}
-	rows := make([][]int, classes)
+	rows := map[int][]int{}
 	for i, c := range y {
 		if c >= 0 {
 			rows[c] = append(rows[c], i)

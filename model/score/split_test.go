@@ -1,6 +1,7 @@
 package score
 
 import (
+	"math"
 	"slices"
 	"testing"
 )
@@ -42,6 +43,10 @@ func TestStratified(t *testing.T) {
 	perClass, _ := StratifiedPerClass(y, 6, 1)
 	if got := count(perClass); got != [6]int{6, 6, 6, 1, 1, 2} {
 		t.Errorf("six a class: %v", got)
+	}
+	far, held := Stratified([]int{math.MaxInt, 1 << 50, 1 << 50}, 0.5, 1)
+	if len(far) != 2 || len(held) != 1 {
+		t.Errorf("classes far apart: %v, %v", far, held)
 	}
 	most, _ := Stratified(y, 0.999, 1)
 	if got := count(most); got != [6]int{58, 70, 47, 1, 1, 2} {
