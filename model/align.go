@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -53,6 +54,9 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	defer parallel.Recover(&err, "align")
 	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignRigid}, mode) {
 		return nil, Alignment{}, fmt.Errorf("align: unknown mode %q; give none, sign, block or rigid", mode)
+	}
+	if err := cmp.Or(candidate.exists("candidate"), live.exists("live")); err != nil {
+		return nil, Alignment{}, fmt.Errorf("align: %w", err)
 	}
 	if candidate.digest() == live.digest() {
 		a := Alignment{Comparable: true, Correlation: make([]float64, live.Dim())}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -33,6 +34,9 @@ const conversionRidge = 1e-9
 // if a model has more than MaxConverted outputs, or the rows do not determine the map.
 func FitConversion(ctx context.Context, from, to *Model, rows Rows) (_ *Conversion, err error) {
 	defer parallel.Recover(&err, "conversion")
+	if err := cmp.Or(from.exists("from"), to.exists("to")); err != nil {
+		return nil, fmt.Errorf("conversion: %w", err)
+	}
 	d0, d1 := from.Dim(), to.Dim()
 	if max(d0, d1) > MaxConverted || rows.N <= d0 {
 		return nil, nil

@@ -1,12 +1,14 @@
 package model
 
-// Subset copies the rows at the given indices.
+// Subset copies the rows at the given indices. The rows must be in X, not Stored.
 func (d *Data) Subset(rows []int) *Data {
 	s := &Data{N: len(rows), M: d.M, Classes: d.Classes, Features: d.Features,
-		X: make([]float64, 0, len(rows)*d.M), Y: make([]int, 0, len(rows))}
+		X: make([]float64, 0, len(rows)*d.M)}
 	for _, i := range rows {
 		s.X = append(s.X, d.X[i*d.M:(i+1)*d.M]...)
-		s.Y = append(s.Y, d.Y[i])
+		if d.Y != nil {
+			s.Y = append(s.Y, d.Y[i])
+		}
 		if d.Groups != nil {
 			s.Groups = append(s.Groups, d.Groups[i])
 		}

@@ -165,6 +165,9 @@ func (m *Model) check() error {
 			}
 		}
 	}
+	if err := mapping.CheckNames(m.fitted.Features, m.fitted.Classes); err != nil {
+		return err
+	}
 	for k, v := range m.fitted.Params {
 		if !utf8.ValidString(k) || !utf8.ValidString(v) {
 			return fmt.Errorf("parameter %q is not valid UTF-8", k)
@@ -179,6 +182,14 @@ func (m *Model) check() error {
 				return fmt.Errorf("%s[%d] is %g; a model holds finite numbers only", a.Name, i, v)
 			}
 		}
+	}
+	return nil
+}
+
+// exists returns an error that names the argument if there is no model: for nil and for the zero value.
+func (m *Model) exists(argument string) error {
+	if m == nil || m.mapping == nil {
+		return fmt.Errorf("%s is no model; make one with New, Read or package fit", argument)
 	}
 	return nil
 }

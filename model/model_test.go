@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,22 +64,53 @@ func TestModelConcurrent(t *testing.T) {
 	wait.Wait()
 }
 
+// TestNoModel: for nil and for the zero value, a function with an error result names the argument.
+func TestNoModel(t *testing.T) {
+	good, rows := fileModels(t)[0], DenseRows(make([]float64, 15), 3, 5)
+	for _, m := range []*Model{nil, {}} {
+		_, suspects := m.ProjectSuspects(make([]float32, 9), rows)
+		_, _, candidate := Align(t.Context(), m, good, rows, AlignRigid)
+		_, _, live := Align(t.Context(), good, m, rows, AlignRigid)
+		_, from := FitConversion(t.Context(), m, good, rows)
+		_, to := FitConversion(t.Context(), good, m, rows)
+		for err, argument := range map[error]string{suspects: "the receiver", candidate: "candidate", live: "live",
+			from: "from", to: "to",
+			m.Project(make([]float32, 9), rows):                                     "the receiver",
+			m.ProjectClasses(t.Context(), make([]float32, 9), make([]int, 3), rows): "the receiver",
+			m.ScaledTo(make([]float64, 15), rows):                                   "the receiver"} {
+			if err == nil || !strings.Contains(err.Error(), argument+" is no model; make one with New, Read or package fit") {
+				t.Errorf("%s: %v", argument, err)
+			}
+		}
+	}
+}
+
+// TestSubset: rows without labels have none in a subset.
+func TestSubset(t *testing.T) {
+	s := (&Data{N: 3, M: 1, X: []float64{1, 2, 3}}).Subset([]int{2, 0})
+	if s.N != 2 || s.Y != nil || !slices.Equal(s.X, []float64{3, 1}) {
+		t.Errorf("%+v", s)
+	}
+}
+
 // An invalid model is an error with its cause.
 func TestSealRefuses(t *testing.T) {
 	for want, change := range map[string]func(m *Model){
-		"no method":           func(m *Model) { m.fitted.Method = "" },
-		"no features":         func(m *Model) { m.fitted.Mean = nil },
-		"scales":              func(m *Model) { m.fitted.Scale = m.fitted.Scale[1:] },
-		"feature names":       func(m *Model) { m.fitted.Features = m.fitted.Features[1:] },
-		"no mapping":          func(m *Model) { m.mapping = nil },
-		"dimension":           func(m *Model) { m.mapping = &mapping.Linear{} },
-		"negative":            func(m *Model) { m.fitted.Rows = -1 },
-		"positive and finite": func(m *Model) { m.fitted.Scale = []float64{1, 0, 1, 1, 1} },
-		"mean[1] is NaN":      func(m *Model) { m.fitted.Mean = []float64{1, math.NaN(), 1, 1, 1} },
-		"UTF-8":               func(m *Model) { m.fitted.Classes = []string{"\xff"} },
-		"parameter":           func(m *Model) { m.fitted.Params = map[string]string{"a": "\xff"} },
-		"5 x 2 are needed":    func(m *Model) { m.mapping = &mapping.Linear{D: 2, Components: make([]float64, 9)} },
-		"as many outputs":     func(m *Model) { m.mapping = &mapping.Linear{D: 6, Components: make([]float64, 30)} },
+		"no method":              func(m *Model) { m.fitted.Method = "" },
+		"no features":            func(m *Model) { m.fitted.Mean = nil },
+		"scales":                 func(m *Model) { m.fitted.Scale = m.fitted.Scale[1:] },
+		"feature names":          func(m *Model) { m.fitted.Features = m.fitted.Features[1:] },
+		"no mapping":             func(m *Model) { m.mapping = nil },
+		"dimension":              func(m *Model) { m.mapping = &mapping.Linear{} },
+		"negative":               func(m *Model) { m.fitted.Rows = -1 },
+		"positive and finite":    func(m *Model) { m.fitted.Scale = []float64{1, 0, 1, 1, 1} },
+		"mean[1] is NaN":         func(m *Model) { m.fitted.Mean = []float64{1, math.NaN(), 1, 1, 1} },
+		"UTF-8":                  func(m *Model) { m.fitted.Classes = []string{"\xff"} },
+		`features are named "a"`: func(m *Model) { m.fitted.Features = []string{"a", "b", "c", "d", "a"} },
+		`classes are named "c"`:  func(m *Model) { m.fitted.Classes = []string{"c", "d", "c"} },
+		"parameter":              func(m *Model) { m.fitted.Params = map[string]string{"a": "\xff"} },
+		"5 x 2 are needed":       func(m *Model) { m.mapping = &mapping.Linear{D: 2, Components: make([]float64, 9)} },
+		"as many outputs":        func(m *Model) { m.mapping = &mapping.Linear{D: 6, Components: make([]float64, 30)} },
 		"components[3] is Inf": func(m *Model) {
 			m.mapping = &mapping.Linear{D: 1,
 				Components: []float64{0, 0, 0, math.Inf(1), 0}}

@@ -197,9 +197,17 @@ func (m *Model) ProjectContext(ctx context.Context, dst []float32, rows Rows) (e
 	return m.projection.project(ctx, dst, nil, rows)
 }
 
+// accepts checks the rows against the model.
+func (m *Model) accepts(rows Rows) error {
+	if err := m.exists("the receiver"); err != nil {
+		return err
+	}
+	return rows.check(m.M())
+}
+
 // fits checks the rows against the model, and dst against both.
 func (m *Model) fits(dst []float32, rows Rows) error {
-	if err := rows.check(m.M()); err != nil {
+	if err := m.accepts(rows); err != nil {
 		return err
 	}
 	if want := rows.N * m.Dim(); len(dst) < want {
@@ -213,10 +221,10 @@ func (m *Model) fits(dst []float32, rows Rows) error {
 // and models that need float64, return every row.
 func (m *Model) ProjectSuspects(dst []float32, rows Rows) (suspects []int, err error) {
 	defer parallel.Recover(&err, "project")
-	k := m.projection
 	if err := m.fits(dst, rows); err != nil {
 		return nil, err
 	}
+	k := m.projection
 	j := k.jobs.Get().(*job)
 	defer j.end()
 	if err := j.run(context.Background(), dst, nil, rows); err != nil {
@@ -255,7 +263,7 @@ func (c Content) ViewOutputs(ctx context.Context, rows Rows) ([]float32, error) 
 // ScaledTo writes (x - mean)/scale to dst, n x m row-major: the features in the model's scale, with missing values at
 // the mean.
 func (m *Model) ScaledTo(dst []float64, rows Rows) error {
-	if err := rows.check(m.M()); err != nil {
+	if err := m.accepts(rows); err != nil {
 		return err
 	}
 	if want := rows.N * m.M(); len(dst) < want {

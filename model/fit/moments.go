@@ -9,6 +9,7 @@ import (
 	"github.com/embedd/embedd/model/internal/blend"
 	"github.com/embedd/embedd/model/internal/choose"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/preprocess"
 	"github.com/embedd/embedd/model/moments"
@@ -50,7 +51,7 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	if s.Classes() > len(classes) && method.Supervised {
 		return nil, fmt.Errorf("%s: statistics of %d classes, names of %d", method.Name, s.Classes(), len(classes))
 	}
-	if err := frame.CheckNames(features, classes); err != nil {
+	if err := mapping.CheckNames(features, classes); err != nil {
 		return nil, fmt.Errorf("%s: %w", method.Name, err)
 	}
 	if err := ctx.Err(); err != nil {

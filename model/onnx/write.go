@@ -24,7 +24,7 @@ const (
 // Write writes the model as ONNX. The same model gives the same bytes. It is an error if operators cannot compute the
 // map, or if the graph would be too large; the text says which.
 func Write(w io.Writer, m *model.Model) error {
-	if m == nil {
+	if m == nil || m.M() == 0 {
 		return errors.New("onnx: there is no model to write")
 	}
 	g := newGraph()

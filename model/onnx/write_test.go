@@ -68,8 +68,10 @@ func TestErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "onnx: method lenewks, map similarity: each row solves") {
 		t.Errorf("%d bytes, %v", b.Len(), err)
 	}
-	if err := Write(&b, nil); err == nil || b.Len() > 0 {
-		t.Errorf("no model: %d bytes, %v", b.Len(), err)
+	for _, m := range []*model.Model{nil, {}} {
+		if err := Write(&b, m); err == nil || b.Len() > 0 {
+			t.Errorf("no model: %d bytes, %v", b.Len(), err)
+		}
 	}
 	linear := fail.Must(fit.Fit(t.Context(), d, fit.Config{Method: "pca", Dim: 2}))
 	file := fail.Must(os.Open(os.DevNull)) // for reading

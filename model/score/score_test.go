@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fail"
 )
 
@@ -135,6 +136,13 @@ func TestWrongShapes(t *testing.T) {
 	}
 	if class, err := Linear(two, []int{0, 1}, nil, 1, 2); err != nil || len(class) != 0 {
 		t.Errorf("no queries: %v (%v)", class, err)
+	}
+	d := &model.Data{N: 2, M: 1, X: two, Y: []int{0, 1}}
+	for _, m := range []*model.Model{nil, {}} {
+		_, outputs := Outputs(t.Context(), m, d)
+		if _, err := Correct(t.Context(), m, d, d, 1); err != errNoModel || outputs != errNoModel {
+			t.Errorf("no model: %v, %v", err, outputs)
+		}
 	}
 	if _, err := Correct(t.Context(), nil, nil, nil, 1); err == nil {
 		t.Error("no data: no error")

@@ -9,6 +9,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fail"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -71,22 +72,8 @@ func check(d *model.Data) error {
 	case d.Features != nil && len(d.Features) != d.M:
 		return fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
 	}
-	if err := CheckNames(d.Features, d.Classes); err != nil {
+	if err := mapping.CheckNames(d.Features, d.Classes); err != nil {
 		return fmt.Errorf("data: %w", err)
-	}
-	return nil
-}
-
-// CheckNames returns an error if two features, or two classes, have one name.
-func CheckNames(features, classes []string) error {
-	for i, names := range [][]string{features, classes} {
-		seen := make(map[string]bool, len(names))
-		for _, name := range names {
-			if seen[name] {
-				return fmt.Errorf("two %s are named %q; rename one", []string{"features", "classes"}[i], name)
-			}
-			seen[name] = true
-		}
 	}
 	return nil
 }

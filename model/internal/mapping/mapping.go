@@ -8,6 +8,20 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
+// CheckNames returns an error if two features, or two classes, have one name.
+func CheckNames(features, classes []string) error {
+	for i, names := range [][]string{features, classes} {
+		seen := make(map[string]bool, len(names))
+		for _, name := range names {
+			if seen[name] {
+				return fmt.Errorf("two %s are named %q; rename one", []string{"features", "classes"}[i], name)
+			}
+			seen[name] = true
+		}
+	}
+	return nil
+}
+
 // number is the only value of an array.
 func number(a Array) float64 {
 	if len(a.Data) != 1 {
