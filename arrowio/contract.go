@@ -29,7 +29,7 @@ const contractVersion = 1
 // column and the key column. With it [Decoder.Decode] finds features by name, so that every message gives rows of the
 // same elements, whatever the order and the number types of its columns.
 //
-// A Contract is immutable and safe for concurrent use. A nil Contract has no features.
+// A Contract is immutable and safe for concurrent use. A nil Contract has no features; the zero value is not usable.
 type Contract struct {
 	columns    []ContractColumn
 	label, key string
@@ -73,7 +73,8 @@ func (x *ContractColumn) elements() []string {
 	return names
 }
 
-// NewContract returns the contract with the feature elements of a model, named as in [Contract.Elements].
+// NewContract returns the contract with the feature elements of a model, named as in [Contract.Elements]. label and key
+// are "" for none; no column has two roles. The error is an *Error.
 func NewContract(elements []string, label, key string) (*Contract, error) {
 	if len(elements) > maxFeatures {
 		return nil, tooManyElements(len(elements))
@@ -93,7 +94,7 @@ type contractForm struct {
 	Key      string           `json:"key,omitempty"`
 }
 
-// ParseContract reads the JSON form of a contract.
+// ParseContract reads the JSON form of a contract. The error is an *Error.
 func ParseContract(text []byte) (*Contract, error) {
 	var c contractForm
 	const restore = "restore it, or reset it with embedd schema reset"
@@ -121,6 +122,9 @@ func newContract(columns []ContractColumn, label, key string) (*Contract, error)
 		case twice:
 			return nil, wire.Errorf(wire.Malformed, "the schema has this feature column twice").WithHint("name it once").In(
 				x.Name)
+		case x.Name != "" && (x.Name == label || x.Name == key):
+			return nil, wire.Errorf(wire.Malformed, "a feature column is also the label or the key").WithHint(
+				"name two columns").In(x.Name)
 		case len(x.Name) > maxName:
 			return nil, longName(x.Name)
 		case !utf8.ValidString(x.Name):
@@ -153,6 +157,9 @@ func newContract(columns []ContractColumn, label, key string) (*Contract, error)
 					valueName(x.Name, v))).WithHint("rename one").In(x.Name)
 			}
 		}
+	}
+	if label != "" && label == key {
+		return nil, wire.Errorf(wire.Malformed, "it is both the label and the key").WithHint("name two columns").In(key)
 	}
 	if c.size == 0 {
 		return nil, wire.Errorf(wire.Malformed, "the schema has no features").WithHint("name at least one")

@@ -451,10 +451,23 @@ func TestContractErrors(t *testing.T) {
 		{[]ContractColumn{{Name: "a", Values: []string{"b", "c"}}, {Name: "a=c"}},
 			`column "a": a column has the name of the feature "a=c" of this category; rename one`},
 		{[]ContractColumn{{Name: "a", Values: []string{"b", "c"}}, {Name: "a=d"}}, ""},
+		{[]ContractColumn{{Name: "l"}}, `column "l": a feature column is also the label or the key; name two columns`},
+		{[]ContractColumn{{Name: "a"}, {Name: "k", Size: 2}},
+			`column "k": a feature column is also the label or the key; name two columns`},
 	} {
 		_, err := newContract(c.columns, "l", "k")
 		checkError(t, fmt.Sprintf("%.200v", c.columns), err, c.want)
 	}
+}
+
+// TestRolesOfAContract: label and key are two columns, or none.
+func TestRolesOfAContract(t *testing.T) {
+	_, err := NewContract([]string{"a"}, "l", "l")
+	checkError(t, "one column", err, `column "l": it is both the label and the key; name two columns`)
+	_, err = ParseContract([]byte(`{"version":1,"features":[{"column":"a"}],"label":"a"}`))
+	checkError(t, "JSON", err, `column "a": a feature column is also the label or the key; name two columns`)
+	_, err = NewContract([]string{"a"}, "", "")
+	checkError(t, "neither", err, "")
 }
 
 // TestDescriptionOfAContract: a contract is described with its first eight columns, and has an ID of its encodings too.

@@ -45,7 +45,7 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 }
 
 // A Message is a decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is
-// immutable and safe for concurrent use until it is released.
+// immutable and safe for concurrent use until it is released. The zero value is not usable.
 type Message struct {
 	decoder *Decoder
 	users   atomic.Int32 // in addition to the first
@@ -99,6 +99,13 @@ func (m *Message) Release() {
 	if m.table != nil {
 		m.table.Release()
 		m.table = nil
+	}
+}
+
+// mustExist panics with an error unless a decoder has made the message.
+func (m *Message) mustExist() {
+	if m == nil || m.plan == nil {
+		panic(wire.Errorf(wire.Internal, "there is no message").WithHint("give one that Decode or FromRecord returned"))
 	}
 }
 

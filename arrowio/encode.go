@@ -115,6 +115,7 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 // message. The caller releases it. The error is always an *Error.
 func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err error) {
 	defer rescue(&err)
+	r.Message.mustExist()
 	if n := len(r.Message.batches); n != 1 {
 		return nil, wire.Errorf(wire.Internal, "a message of %d batches is not one record", n).WithHint(
 			"encode it, or give records one by one")
@@ -138,6 +139,7 @@ func written(msg []byte) []arrow.Record {
 // dictionary entries that they use. Of a text message these are the original bytes of the rows, in its format.
 func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
+	m.mustExist()
 	if len(rows) != len(m.batches) {
 		return nil, wire.Errorf(wire.Internal, "rows for %d batches, and the message has %d", len(rows), len(m.batches))
 	}
@@ -164,6 +166,7 @@ func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []by
 // values have. A row that cannot be read is an error. The error is always an *Error.
 func Arrow(m *Message) (msg []byte, err error) {
 	defer rescue(&err)
+	m.mustExist()
 	e, err := NewEncoder(Output{})
 	if err != nil {
 		return nil, err
@@ -201,6 +204,7 @@ func ascending(rows []int, n int) {
 // check returns an error if the outputs do not fit the message.
 func (r *Reduced) check() {
 	m := r.Message
+	m.mustExist()
 	if r.Dim < 1 || r.Dim > maxFeatures || len(r.Y) != len(m.batches) || r.Drop != nil &&
 		len(r.Drop) != len(m.batches) {
 		panic(wire.Errorf(wire.Internal, "%d dimensions, %d results and %d lists of dropped rows for %d batches", r.Dim,

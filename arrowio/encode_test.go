@@ -230,6 +230,30 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+// TestNothing: without a message or a record the error says so, and Split needs no metadata.
+func TestNothing(t *testing.T) {
+	d, e := newDecoder(t, Spec{Features: []string{"x"}}), newEncoder(t, Output{})
+	for _, m := range []*Message{nil, {}} {
+		_, encode := e.Encode(Reduced{Message: m, Dim: 1}, nil)
+		_, record := e.Record(Reduced{Message: m, Dim: 1}, nil)
+		_, split := e.Split(Reduced{Message: m, Dim: 1}, 1000, nil)
+		_, text := newEncoder(t, Output{Format: wire.FormatCSV}).Encode(Reduced{Message: m, Dim: 1}, nil)
+		_, rejected := e.Rejected(m, nil, nil)
+		_, whole := Arrow(m)
+		_, csv := Text(m, wire.FormatCSV)
+		for what, err := range map[string]error{"Encode": encode, "Record": record, "Split": split, "Encode of text": text,
+			"Rejected": rejected, "Arrow": whole, "Text": csv} {
+			checkError(t, what, err, "there is no message; give one that Decode or FromRecord returned")
+		}
+	}
+	_, err := d.FromRecord(nil, nil)
+	checkError(t, "FromRecord", err, "there is no record; give one, of at least no rows")
+	msgs, err := e.Split(numbered(decode(t, d, fixtures(t)["fsl"]), 2), 1<<20, nil)
+	if err != nil || len(msgs) != 1 {
+		t.Errorf("without metadata: %d parts, %v", len(msgs), err)
+	}
+}
+
 // Metadata of a batch is preserved.
 func TestBatchMetadata(t *testing.T) {
 	msg := message(t, "x", from(t, f32, `[1]`), "k", from(t, i32, `[1]`))

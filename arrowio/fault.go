@@ -25,7 +25,7 @@ func (b *Batch) Faults() []Fault {
 	return b.faults
 }
 
-// FaultsIn is Faults, faster, if the caller knows that only these rows, ascending, can have faults.
+// FaultsIn is Faults, faster, if the caller knows that only these rows of the batch, ascending, can have faults.
 func (b *Batch) FaultsIn(rows []int) []Fault {
 	if len(rows) == b.data.Rows {
 		return b.Faults()

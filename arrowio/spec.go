@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Limits limit the resources of one message. A zero field means its value in DefaultLimits.
+// Limits limit the resources of one message. A field that is not positive means its value in DefaultLimits.
 type Limits struct {
 	Message    int // bytes of a message
 	Body       int // bytes of all buffers, decompressed and converted
@@ -123,8 +123,9 @@ func (s Spec) Contract() (c *Contract, ok bool) {
 
 // Fixed returns s with exactly the feature columns of a contract, for a fixed model.
 func (s Spec) Fixed(c *Contract) Spec {
-	s.Features, s.Sizes = make([]string, len(c.columns)), make(map[string]int, len(c.columns))
-	for i, x := range c.columns {
+	columns := c.Columns()
+	s.Features, s.Sizes = make([]string, len(columns)), make(map[string]int, len(columns))
+	for i, x := range columns {
 		if s.Features[i] = x.Name; !x.isEncoded() {
 			s.Sizes[x.Name] = max(1, x.Size)
 		}

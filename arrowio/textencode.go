@@ -323,6 +323,7 @@ func rejectedText(t *rowtext.Table, rows []int) []byte {
 // out. A record of one row is one JSON object. The error is always an *Error.
 func Text(m *Message, f wire.Format) (msg []byte, err error) {
 	defer rescue(&err)
+	m.mustExist()
 	e, err := NewEncoder(Output{Format: f, Keep: []string{"*"}})
 	if err != nil {
 		return nil, err

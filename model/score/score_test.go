@@ -121,7 +121,8 @@ func TestWrongShapes(t *testing.T) {
 			t.Errorf("the vote of %d neighbours: no error", k)
 		}
 	}
-	if right, err := CorrectRowsNN(t.Context(), nil, nil, two, []int{0, 1}, 1, 3); err != nil || slices.Contains(right, true) {
+	right, err := CorrectRowsNN(t.Context(), nil, nil, two, []int{0, 1}, 1, 3)
+	if err != nil || slices.Contains(right, true) {
 		t.Errorf("without references: %v, %v", right, err)
 	}
 	for _, c := range []struct {
