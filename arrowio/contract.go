@@ -122,9 +122,9 @@ func newContract(columns []ContractColumn, label, key string) (*Contract, error)
 		case twice:
 			return nil, wire.Errorf(wire.Malformed, "the schema has this feature column twice").WithHint("name it once").In(
 				x.Name)
-		case x.Name != "" && (x.Name == label || x.Name == key):
-			return nil, wire.Errorf(wire.Malformed, "a feature column is also the label or the key").WithHint(
-				"name two columns").In(x.Name)
+		case x.Name != "" && (x.Name == label || x.Name == key) || label != "" && label == key:
+			return nil, wire.Errorf(wire.Malformed, "label %q and key %q are not two columns besides the features", wire.Clip(
+				label), wire.Clip(key)).WithHint("give each column one role").In(x.Name)
 		case len(x.Name) > maxName:
 			return nil, longName(x.Name)
 		case !utf8.ValidString(x.Name):
@@ -157,9 +157,6 @@ func newContract(columns []ContractColumn, label, key string) (*Contract, error)
 					valueName(x.Name, v))).WithHint("rename one").In(x.Name)
 			}
 		}
-	}
-	if label != "" && label == key {
-		return nil, wire.Errorf(wire.Malformed, "it is both the label and the key").WithHint("name two columns").In(key)
 	}
 	if c.size == 0 {
 		return nil, wire.Errorf(wire.Malformed, "the schema has no features").WithHint("name at least one")

@@ -451,9 +451,10 @@ func TestContractErrors(t *testing.T) {
 		{[]ContractColumn{{Name: "a", Values: []string{"b", "c"}}, {Name: "a=c"}},
 			`column "a": a column has the name of the feature "a=c" of this category; rename one`},
 		{[]ContractColumn{{Name: "a", Values: []string{"b", "c"}}, {Name: "a=d"}}, ""},
-		{[]ContractColumn{{Name: "l"}}, `column "l": a feature column is also the label or the key; name two columns`},
+		{[]ContractColumn{{Name: "l"}},
+			`column "l": label "l" and key "k" are not two columns besides the features; give each column one role`},
 		{[]ContractColumn{{Name: "a"}, {Name: "k", Size: 2}},
-			`column "k": a feature column is also the label or the key; name two columns`},
+			`column "k": label "l" and key "k" are not two columns besides the features; give each column one role`},
 	} {
 		_, err := newContract(c.columns, "l", "k")
 		checkError(t, fmt.Sprintf("%.200v", c.columns), err, c.want)
@@ -463,9 +464,9 @@ func TestContractErrors(t *testing.T) {
 // TestRolesOfAContract: label and key are two columns, or none.
 func TestRolesOfAContract(t *testing.T) {
 	_, err := NewContract([]string{"a"}, "l", "l")
-	checkError(t, "one column", err, `column "l": it is both the label and the key; name two columns`)
+	checkError(t, "one column", err, `column "a": label "l" and key "l" are not two columns besides the features; give each column one role`)
 	_, err = ParseContract([]byte(`{"version":1,"features":[{"column":"a"}],"label":"a"}`))
-	checkError(t, "JSON", err, `column "a": a feature column is also the label or the key; name two columns`)
+	checkError(t, "JSON", err, `column "a": label "a" and key "" are not two columns besides the features; give each column one role`)
 	_, err = NewContract([]string{"a"}, "", "")
 	checkError(t, "neither", err, "")
 }

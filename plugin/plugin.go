@@ -26,7 +26,9 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -37,8 +39,13 @@ import (
 )
 
 // Stage decodes, learns, transforms and encodes. All methods are safe for concurrent use, except that Learn and
-// LearnLabels must each be called in the order of their streams.
+// LearnLabels must each be called in the order of their streams. The zero value is not usable: New returns stages.
 type Stage struct{ stage *stage.Stage }
+
+var errNoMessage = errors.New("there is no message; give one that the stage decoded")
+
+// noResult is encoded in place of nil, which is an error.
+var noResult Result
 
 // New returns a stage. It starts one goroutine, the learning worker, which [Stage.Close] ends.
 func New(c Config) (*Stage, error) {
@@ -64,29 +71,37 @@ func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
 // float32, are handled by Config.Nulls. The result shares memory with the message. Before a first model it returns
 // ErrNoModel. It checks ctx between batches and returns its error.
 func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, error) {
+	if m == nil {
+		return nil, errNoMessage
+	}
 	return s.stage.Transform(ctx, m)
 }
 
 // Encode writes a result as one wire message. Its schema's metadata names the model, with further pairs after it.
 func (s *Stage) Encode(r *Result, more ...wire.Pair) ([]byte, error) {
-	return s.stage.Encode(r, more...)
+	return s.stage.Encode(cmp.Or(r, &noResult), more...)
 }
 
 // Record is Encode to an Arrow record, for a message that FromRecord made. The record has its own memory; the caller
 // releases it.
 func (s *Stage) Record(r *Result, more ...wire.Pair) (arrow.Record, error) {
-	return s.stage.Record(r, more...)
+	return s.stage.Record(cmp.Or(r, &noResult), more...)
 }
 
 // EncodeRejected writes the rejected rows of a result as one wire message with the input's schema.
 func (s *Stage) EncodeRejected(r *Result, pairs ...wire.Pair) ([]byte, error) {
-	return s.stage.EncodeRejected(r, pairs...)
+	return s.stage.EncodeRejected(cmp.Or(r, &noResult), pairs...)
 }
 
 // Learn copies the labelled rows of a message into the queue of the learning worker and returns; it never waits for a
 // fit. Rows that exceed the queue's memory are dropped: a host that can read them again waits while Status().Backlog is
 // high. With a fixed model Learn does nothing. After Close it returns ErrClosed.
-func (s *Stage) Learn(m *arrowio.Message, at Position) error { return s.stage.Learn(m, at) }
+func (s *Stage) Learn(m *arrowio.Message, at Position) error {
+	if m == nil {
+		return errNoMessage
+	}
+	return s.stage.Learn(m, at)
+}
 
 // DecodeLabels reads a message of labels: one with the key column and the label column of Config.Spec. Other columns
 // are ignored. The error is an [*arrowio.Error].
@@ -95,7 +110,12 @@ func (s *Stage) DecodeLabels(msg []byte) (*arrowio.Message, error) { return s.st
 // LearnLabels joins a message of labels with their rows by key; at is its position in the stream of labels, which is
 // independent of that of rows. Rows that waited for a label are learned; rows that were learned with another label get
 // the new one. Labels without key or text are counted and ignored. It may be called concurrently with Learn.
-func (s *Stage) LearnLabels(m *arrowio.Message, at Position) error { return s.stage.LearnLabels(m, at) }
+func (s *Stage) LearnLabels(m *arrowio.Message, at Position) error {
+	if m == nil {
+		return errNoMessage
+	}
+	return s.stage.LearnLabels(m, at)
+}
 
 // Refit makes all candidates due now, or a first model if there is none. It returns at once; a candidate goes live as
 // any other. Requests that come while a fit is running are served by one fit after it. The error is ErrFixed, ErrClosed

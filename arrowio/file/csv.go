@@ -321,6 +321,9 @@ func (c *csvReader) findDelimiter() error {
 	fields := strings.Split(line, string(c.how.Delimiter))
 	c.spaces = len(fields) > 1 && c.how.Delimiter != '\t' &&
 		!slices.ContainsFunc(fields[1:], func(s string) bool { return !strings.HasPrefix(s, " ") })
+	if d := c.how.Decimal; !unicode.Is(unicode.Po, d) || d == '"' {
+		return fmt.Errorf("%s: %q cannot be the decimal mark of numbers: give a point, a comma or another mark", c.name, d)
+	}
 	if c.how.Delimiter == c.how.Decimal {
 		return fmt.Errorf("%s: the delimiter is %s, which cannot be the decimal mark too: set --delimiter",
 			c.name, delimiterName(c.how.Decimal))

@@ -110,7 +110,8 @@ type source interface {
 	close() error
 }
 
-// Reader reads the rows of a file, or of several as one table. It is not safe for concurrent use.
+// Reader reads the rows of a file, or of several as one table. It is not safe for concurrent use. The zero value is not
+// usable: Open, OpenAll and NewReader return readers.
 type Reader struct {
 	name     string
 	schema   *arrow.Schema
@@ -339,7 +340,7 @@ func (r *Reader) Rows() int64 {
 // Size returns the bytes of the files, 0 for what is no regular file.
 func (r *Reader) Size() int64 { return r.size }
 
-// Next returns the next batch, io.EOF after the last. The caller releases it.
+// Next returns the next batch, io.EOF after the last, os.ErrClosed after Close. The caller releases it.
 func (r *Reader) Next() (rec arrow.Record, err error) {
 	if r.err != nil {
 		return nil, r.err
@@ -397,7 +398,7 @@ func (r *Reader) NextMessage() ([]byte, error) {
 
 // Close closes the file.
 func (r *Reader) Close() error {
-	r.err = errors.New("file: the reader is closed")
+	r.err = fmt.Errorf("%s: %w", r.name, os.ErrClosed)
 	if r.spooled != nil {
 		defer removeTemporary(r.spooled)
 	}
@@ -430,7 +431,8 @@ type sink interface {
 	close() error // writes buffered rows and the end of the format; does not close the file
 }
 
-// Writer writes batches of one schema. It is not safe for concurrent use.
+// Writer writes batches of one schema. It is not safe for concurrent use. The zero value is not usable: Create and
+// NewWriter return writers.
 type Writer struct {
 	name string
 	sink sink
@@ -475,6 +477,9 @@ func NewWriter(out io.Writer, name string) *Writer {
 // Write writes one batch. All batches have the schema of the first. After Close or Discard the error is os.ErrClosed.
 // Call Discard after an error: Close completes the file with the batches before.
 func (w *Writer) Write(rec arrow.Record) error {
+	if rec == nil {
+		return w.named(errNothing)
+	}
 	msg, err := arrowio.FromRecords(rec.Schema(), rec)
 	if err != nil {
 		return w.named(err)

@@ -860,6 +860,12 @@ func TestRefusedFiles(t *testing.T) {
 			": its lines end with a carriage return alone: write line feeds (tr '\\r' '\\n')"},
 		{"a.csv", "a,b\n", Options{Delimiter: ';', Decimal: ';'},
 			": the delimiter is a semicolon, which cannot be the decimal mark too: set --delimiter"},
+		{"a.csv", "a,b\n1,2\n", Options{Decimal: '5'},
+			": '5' cannot be the decimal mark of numbers: give a point, a comma or another mark"},
+		{"a.csv", "a,b\n1,2\n", Options{Decimal: -1},
+			": '\uFFFD' cannot be the decimal mark of numbers: give a point, a comma or another mark"},
+		{"a.csv", "a,b\n1,2\n", Options{Decimal: '"'},
+			": '\"' cannot be the decimal mark of numbers: give a point, a comma or another mark"},
 		{"a.csv", "a;b\tc\n", Options{}, ": line 1 could be delimited by a semicolon or a tab: set --delimiter"},
 		{"a.csv", "a|b;c\n", Options{}, ": line 1 could be delimited by | or a semicolon: set --delimiter"},
 		{"a.csv", "a,b,\n1,2,3\n", Options{},
@@ -1137,6 +1143,18 @@ func TestWritersRefuse(t *testing.T) {
 	}
 	if err := w.Write(one); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a batch after Close: %v", err)
+	}
+	if err := w.Write(nil); !errors.Is(err, errNothing) {
+		t.Errorf("no record: %v", err)
+	}
+	r, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	_, next := r.Next()
+	if _, err := r.NextMessage(); !errors.Is(next, os.ErrClosed) || !errors.Is(err, os.ErrClosed) {
+		t.Errorf("batches after Close: %v, %v", next, err)
 	}
 	if _, err := (Options{}).OpenAll(nil); err == nil || err.Error() != "no files are named; give at least one" {
 		t.Errorf("no files: %v", err)

@@ -12,7 +12,7 @@ type Options struct {
 	Format    string   // one of FormatNames; "": it is that of the path's suffix, or of the first bytes of standard input
 	Delimiter rune     // between fields of CSV; 0: a tab for .tsv, else detected from the header line
 	NoHeader  bool     // the first line of CSV is a row; the columns are named x0, x1, ...
-	Decimal   rune     // decimal mark of CSV numbers; 0: a point
+	Decimal   rune     // decimal mark of CSV numbers, a punctuation mark; 0: a point
 	Missing   []string // words for a missing value in CSV columns of any type, in addition to Missing
 	// Label is the column of classes. If its type has fractions but its values are whole numbers, they become integers,
 	// in every format: some tools write 1 as 1.0.

@@ -2,6 +2,7 @@ package moments
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -94,6 +95,8 @@ func (s *Set) Add(ctx context.Context, x []float64, y []int) error {
 // Merge adds the statistics of o, whose class indices must mean the same classes.
 func (s *Set) Merge(o *Set) error {
 	switch {
+	case o == nil:
+		return errors.New("moments: there is no set to merge")
 	case o.m != s.m:
 		return fmt.Errorf("moments: merging %d features into %d", o.m, s.m)
 	case o.perClass != s.perClass:
@@ -140,7 +143,7 @@ func (s *Set) Merge(o *Set) error {
 // MergeFilled is Merge as if features[i] of each row of o had the value values[i]. In o these features must be 0 in all
 // rows: they stand for values that are missing. After an error the set is unchanged.
 func (s *Set) MergeFilled(o *Set, features []int, values []float64) error {
-	if o.shift == nil || len(features) == 0 {
+	if o == nil || o.shift == nil || len(features) == 0 {
 		return s.Merge(o)
 	}
 	if len(values) != len(features) {
@@ -240,8 +243,8 @@ func (s *Set) AddRows(ctx context.Context, x [][]float64, y []int) error {
 	}
 	slots := 1
 	for i, c := range y {
-		if c < -1 {
-			return fmt.Errorf("moments: row %d has class %d; -1 means no label", i, c)
+		if c < -1 || c >= math.MaxInt32 {
+			return fmt.Errorf("moments: row %d has class %d; give a small index, or -1 for no label", i, c)
 		}
 		slots = max(slots, c+2)
 	}
@@ -305,7 +308,7 @@ func finite(x [][]float64) error {
 	return nil
 }
 
-// Relabel moves the statistics of class c to class to[c], for every class; a negative to[c] drops a class without
+// Relabel moves the statistics of class c to class to[c], for each of Classes; a negative to[c] drops a class without
 // rows. No two classes with rows may be moved to the same one.
 func (s *Set) Relabel(to []int) {
 	slots := 1

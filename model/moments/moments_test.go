@@ -367,9 +367,15 @@ func TestRefusedRows(t *testing.T) {
 			return s.Add(t.Context(), []float64{1, 2},
 				[]int{0, 0})
 		},
-		"row 1 has class -2; -1 means no label": func() error {
+		"row 1 has class -2; give a small index, or -1 for no label": func() error {
 			return s.Add(t.Context(), make([]float64, 4),
 				[]int{0, -2})
+		},
+		"row 0 has class 9223372036854775807; give a small index": func() error {
+			return s.Add(t.Context(), make([]float64, 2), []int{math.MaxInt})
+		},
+		"there is no set to merge": func() error {
+			return cmp.Or(s.MergeFilled(nil, []int{0}, []float64{1}), s.Merge(nil))
 		},
 		"the shift cannot change after rows were added": func() error { return s.SetShift([]float64{1, 2}) },
 		"shift of 3 numbers for 2 features": func() error {

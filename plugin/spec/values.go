@@ -37,8 +37,11 @@ type Live struct {
 }
 
 // Metadata returns what every output carries about its model, in headers and in the metadata of its schema, in the
-// order in which it is written.
+// order in which it is written. Without a model it is nil.
 func (l *Live) Metadata() []wire.Pair {
+	if l == nil || l.Model == nil {
+		return nil
+	}
 	pairs := []wire.Pair{
 		wire.VersionPair(),
 		{Key: wire.HeaderModel, Value: l.Version},
@@ -86,14 +89,15 @@ type Result struct {
 // RejectedRows returns the number of rejected rows.
 func (r *Result) RejectedRows() int { return len(r.Faults) }
 
-// Reject moves a row from the output to the rejected rows. A row that was rejected or skipped before makes Encode fail.
+// Reject moves a row of a batch of the message, both from 0, from the output to the rejected rows. A row that was
+// rejected or skipped before, or that the batch does not have, makes Encode fail.
 func (r *Result) Reject(batch, row int, fault arrowio.Fault) {
 	r.drop(batch, row)
 	r.Rejected = insertRow(r.Rejected, len(r.Reduced.Y), batch, row)
 	r.Faults = append(r.Faults, fault)
 }
 
-// Skip removes a row from the output and counts it.
+// Skip removes a row, as Reject does, and counts it.
 func (r *Result) Skip(batch, row int) {
 	r.drop(batch, row)
 	r.Skipped++
