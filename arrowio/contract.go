@@ -29,7 +29,7 @@ const contractVersion = 1
 // column and the key column. With it [Decoder.Decode] finds features by name, so that every message gives rows of the
 // same elements, whatever the order and the number types of its columns.
 //
-// A Contract is immutable and safe for concurrent use. A nil Contract has no features; the zero value is not usable.
+// A Contract is immutable and safe for concurrent use. A nil Contract and the zero value have no features.
 type Contract struct {
 	columns    []ContractColumn
 	label, key string
@@ -212,22 +212,22 @@ func longName(name string) *Error {
 		"send a short name").In(name)
 }
 
-// Columns returns the feature columns in order.
-func (c *Contract) Columns() []ContractColumn {
-	if c == nil {
-		return nil
+var noContract = Contract{elements: func() []string { return nil }, id: func() string { return "" }}
+
+// orNone returns a contract without features for nil and the zero value.
+func (c *Contract) orNone() *Contract {
+	if c == nil || c.elements == nil {
+		return &noContract
 	}
-	return slices.Clone(c.columns)
+	return c
 }
+
+// Columns returns the feature columns in order.
+func (c *Contract) Columns() []ContractColumn { return slices.Clone(c.orNone().columns) }
 
 // Elements returns the names of the feature elements in order, as a model has them: a column's name, or name[0],
 // name[1] ... for a list.
-func (c *Contract) Elements() []string {
-	if c == nil {
-		return nil
-	}
-	return slices.Clone(c.elements())
-}
+func (c *Contract) Elements() []string { return slices.Clone(c.orNone().elements()) }
 
 func (c *Contract) elementNames() []string {
 	names := make([]string, 0, c.size)
@@ -238,28 +238,13 @@ func (c *Contract) elementNames() []string {
 }
 
 // Len returns the number of feature elements, m.
-func (c *Contract) Len() int {
-	if c == nil {
-		return 0
-	}
-	return c.size
-}
+func (c *Contract) Len() int { return c.orNone().size }
 
 // Label returns the name of the label column, "" where there is none.
-func (c *Contract) Label() string {
-	if c == nil {
-		return ""
-	}
-	return c.label
-}
+func (c *Contract) Label() string { return c.orNone().label }
 
 // Key returns the name of the key column, "" where there is none.
-func (c *Contract) Key() string {
-	if c == nil {
-		return ""
-	}
-	return c.key
-}
+func (c *Contract) Key() string { return c.orNone().key }
 
 // Equal reports whether two contracts have the same feature elements in the same order, so that rows of one are rows of
 // the other. It ignores number classes, label and key.
@@ -274,17 +259,12 @@ func (c *Contract) Equal(d *Contract) bool {
 
 // Has reports whether the contract has exactly these feature elements in this order.
 func (c *Contract) Has(elements []string) bool {
-	return c != nil && slices.Equal(c.elements(), elements)
+	return c != nil && slices.Equal(c.orNone().elements(), elements)
 }
 
 // ID identifies the set of feature columns with 32 hexadecimal digits. It does not depend on the order of columns, on
 // number classes, or on label and key. It is "" without a contract.
-func (c *Contract) ID() string {
-	if c == nil {
-		return ""
-	}
-	return c.id()
-}
+func (c *Contract) ID() string { return c.orNone().id() }
 
 func (c *Contract) digest() string {
 	columns := slices.Clone(c.columns)
@@ -305,12 +285,12 @@ func (c *Contract) digest() string {
 
 // MarshalJSON returns the JSON form that [ParseContract] reads.
 func (c *Contract) MarshalJSON() ([]byte, error) {
-	return json.Marshal(contractForm{contractVersion, c.columns, c.label, c.key})
+	return json.Marshal(contractForm{contractVersion, c.Columns(), c.Label(), c.Key()})
 }
 
 // String returns a one-line description.
 func (c *Contract) String() string {
-	if c == nil {
+	if c.Len() == 0 {
 		return "no features"
 	}
 	text := fmt.Sprintf("%d features: %s", c.size, c.list(true))
@@ -324,7 +304,7 @@ func (c *Contract) String() string {
 
 // Short lists the feature columns as "x[64], z". A long list is cut.
 func (c *Contract) Short() string {
-	if c == nil {
+	if c.Len() == 0 {
 		return "no features"
 	}
 	return c.list(false)

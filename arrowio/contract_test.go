@@ -351,6 +351,20 @@ func TestFeaturesOfOneName(t *testing.T) {
 	}
 }
 
+// TestEmptyContract: nil and the zero value have no features, and can be asked for everything.
+func TestEmptyContract(t *testing.T) {
+	for _, c := range []*Contract{nil, {}} {
+		form, err := c.MarshalJSON()
+		if c.Len() != 0 || c.Columns() != nil || c.Elements() != nil || c.Label() != "" || c.Key() != "" || c.ID() != "" ||
+			c.String() != "no features" || c.Short() != "no features" || c.Has([]string{"x"}) || err != nil {
+			t.Errorf("%v, %s, %v", c, form, err)
+		}
+		if s := (Spec{Features: []string{"x"}}).Fixed(c); len(s.Features) != 0 {
+			t.Errorf("features %q", s.Features)
+		}
+	}
+}
+
 // Messages without information about the length of their lists propose no contract.
 func TestNoContract(t *testing.T) {
 	for _, msg := range [][]byte{
@@ -464,9 +478,11 @@ func TestContractErrors(t *testing.T) {
 // TestRolesOfAContract: label and key are two columns, or none.
 func TestRolesOfAContract(t *testing.T) {
 	_, err := NewContract([]string{"a"}, "l", "l")
-	checkError(t, "one column", err, `column "a": label "l" and key "l" are not two columns besides the features; give each column one role`)
+	checkError(t, "one column", err,
+		`column "a": label "l" and key "l" are not two columns besides the features; give each column one role`)
 	_, err = ParseContract([]byte(`{"version":1,"features":[{"column":"a"}],"label":"a"}`))
-	checkError(t, "JSON", err, `column "a": label "a" and key "" are not two columns besides the features; give each column one role`)
+	checkError(t, "JSON", err,
+		`column "a": label "a" and key "" are not two columns besides the features; give each column one role`)
 	_, err = NewContract([]string{"a"}, "", "")
 	checkError(t, "neither", err, "")
 }

@@ -45,7 +45,7 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 }
 
 // A Message is a decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is
-// immutable and safe for concurrent use until it is released. The zero value is not usable.
+// immutable and safe for concurrent use until it is released.
 type Message struct {
 	decoder *Decoder
 	users   atomic.Int32 // in addition to the first

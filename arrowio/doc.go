@@ -1,5 +1,7 @@
 // Package arrowio decodes messages into rows of features and encodes results as messages. A message is one
-// self-contained Arrow IPC stream: a schema, the dictionaries it needs, and record batches.
+// self-contained Arrow IPC stream: a schema, the dictionaries it needs, and record batches. [NewDecoder] and
+// [NewEncoder] are called first; the zero values of the other types without exported fields are not usable, except that
+// of [Contract].
 //
 // Messages are untrusted (Invariant 6). Every length in frames and flatbuffers is checked against the received bytes
 // before it is used, then the columns are validated, then features are returned as views without a copy. Arrow's own
@@ -12,5 +14,5 @@
 // A host that holds Arrow records uses [Decoder.FromRecord] and [Encoder.Record] instead of [Decoder.Decode] and
 // [Encoder.Encode], with the same results.
 //
-// Every error is an [*Error] with a code that errors.Is finds: errors.Is(err, wire.SchemaChanged).
+// Errors, but those of [Records], are an [*Error] with a code that errors.Is finds: errors.Is(err, wire.SchemaChanged).
 package arrowio

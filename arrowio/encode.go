@@ -115,14 +115,14 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 // message. The caller releases it. The error is always an *Error.
 func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err error) {
 	defer rescue(&err)
-	r.Message.mustExist()
+	o := e.outputMemory()
+	defer e.reuse(o)
+	form := e.prepare(r, o)
 	if n := len(r.Message.batches); n != 1 {
 		return nil, wire.Errorf(wire.Internal, "a message of %d batches is not one record", n).WithHint(
 			"encode it, or give records one by one")
 	}
-	o := e.outputMemory()
-	defer e.reuse(o)
-	return written(e.prepare(r, o).Write(&e.buffers, &o.Bundle, meta, nil))[0], nil
+	return written(form.Write(&e.buffers, &o.Bundle, meta, nil))[0], nil
 }
 
 // written returns the records of a message that this package has written, so that Arrow's reader is safe.

@@ -230,9 +230,9 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestNothing: without a message or a record the error says so, and Split needs no metadata.
+// TestNothing: without a message the error says so.
 func TestNothing(t *testing.T) {
-	d, e := newDecoder(t, Spec{Features: []string{"x"}}), newEncoder(t, Output{})
+	e := newEncoder(t, Output{})
 	for _, m := range []*Message{nil, {}} {
 		_, encode := e.Encode(Reduced{Message: m, Dim: 1}, nil)
 		_, record := e.Record(Reduced{Message: m, Dim: 1}, nil)
@@ -245,12 +245,6 @@ func TestNothing(t *testing.T) {
 			"Rejected": rejected, "Arrow": whole, "Text": csv} {
 			checkError(t, what, err, "there is no message; give one that Decode or FromRecord returned")
 		}
-	}
-	_, err := d.FromRecord(nil, nil)
-	checkError(t, "FromRecord", err, "there is no record; give one, of at least no rows")
-	msgs, err := e.Split(numbered(decode(t, d, fixtures(t)["fsl"]), 2), 1<<20, nil)
-	if err != nil || len(msgs) != 1 {
-		t.Errorf("without metadata: %d parts, %v", len(msgs), err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/embedd/embedd/arrowio/internal/ipc"
-	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // A recordSchema is the schema of records as a frame, so that plans of records are cached like those of messages.
@@ -21,9 +20,6 @@ type recordSchema struct {
 // message, or a result that shares memory with it, is in use. Goroutines may share a record.
 func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err error) {
 	defer rescue(&err)
-	if rec == nil {
-		return nil, wire.Errorf(wire.Internal, "there is no record").WithHint("give one, of at least no rows")
-	}
 	s := d.recent.Load()
 	if s == nil || s.schema != rec.Schema() {
 		if s, err = schemaFrameOf(rec.Schema()); err != nil {

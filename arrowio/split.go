@@ -9,18 +9,15 @@ import (
 )
 
 // Split writes the output as messages of at most limit bytes each, in row order; one message if everything fits. meta
-// returns the metadata of a part, counted from 0; nil: none has any. If there are several parts, each has only the
-// dictionary entries that its rows use. The split points depend on the input, the configuration and the dimension,
-// never on the metadata or the values of Y.
+// returns the metadata of a part, counted from 0. If there are several parts, each has only the dictionary entries that
+// its rows use. The split points depend on the input, the configuration and the dimension, never on the metadata or the
+// values of Y.
 //
 // A row that alone exceeds the limit is wire.TooWide; the error names it, and further ones in Also. Every part repeats
 // the schema and shared dictionary entries: if the parts together exceed both Limits.Body and twice the undivided
 // output plus 64 KiB, the error is wire.TooLarge and nothing is written. The error is always an *Error.
 func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
 	defer rescue(&err)
-	if meta == nil {
-		meta = func(int, int) []wire.Pair { return nil }
-	}
 	if e.out.Format.IsText() {
 		return splitText(e, r, limit, meta), nil
 	}

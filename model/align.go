@@ -137,7 +137,7 @@ func (m *Model) rotates() bool {
 // outputs are the first d columns of the outputs of a model, n x d. A model is made from them, so they come from
 // products in a fixed order, or from kernels in float64.
 func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error) {
-	if err := rows.check(m.M()); err != nil {
+	if err := rows.check(m); err != nil {
 		return nil, err
 	}
 	k := m.projection

@@ -268,9 +268,8 @@ func (m *Model) Note() Note {
 func (m *Model) WithNote(n Note) *Model {
 	c := *m
 	c.note = n
+	c.note = c.Note() // a copy
 	c.note.Created = n.Created.Round(0).UTC()
-	c.note.Source = maps.Clone(n.Source)
-	c.note.Categories, c.note.Dates = slices.Clone(n.Categories), slices.Clone(n.Dates)
 	return &c
 }
 

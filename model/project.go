@@ -197,17 +197,9 @@ func (m *Model) ProjectContext(ctx context.Context, dst []float32, rows Rows) (e
 	return m.projection.project(ctx, dst, nil, rows)
 }
 
-// accepts checks the rows against the model.
-func (m *Model) accepts(rows Rows) error {
-	if err := m.exists("the receiver"); err != nil {
-		return err
-	}
-	return rows.check(m.M())
-}
-
 // fits checks the rows against the model, and dst against both.
 func (m *Model) fits(dst []float32, rows Rows) error {
-	if err := m.accepts(rows); err != nil {
+	if err := rows.check(m); err != nil {
 		return err
 	}
 	if want := rows.N * m.Dim(); len(dst) < want {
@@ -263,7 +255,7 @@ func (c Content) ViewOutputs(ctx context.Context, rows Rows) ([]float32, error) 
 // ScaledTo writes (x - mean)/scale to dst, n x m row-major: the features in the model's scale, with missing values at
 // the mean.
 func (m *Model) ScaledTo(dst []float64, rows Rows) error {
-	if err := m.accepts(rows); err != nil {
+	if err := rows.check(m); err != nil {
 		return err
 	}
 	if want := rows.N * m.M(); len(dst) < want {

@@ -53,13 +53,16 @@ func (r Rows) M() int {
 	return m
 }
 
-// check checks that every element of the view is inside its memory.
-func (r Rows) check(m int) error {
+// check checks that there is a model of as many features, and that every element of the view is inside its memory.
+func (r Rows) check(m *Model) error {
+	if err := m.exists("the receiver"); err != nil {
+		return err
+	}
 	if r.N < 0 {
 		return fmt.Errorf("rows: n is %d; it must not be negative", r.N)
 	}
-	if got := r.M(); got != m {
-		return fmt.Errorf("rows: %d features, the model has %d; give the features it was fitted on, in its order", got, m)
+	if m, want := r.M(), m.M(); m != want {
+		return fmt.Errorf("rows: %d features, the model has %d; give the features it was fitted on, in its order", m, want)
 	}
 	for k := range r.Blocks {
 		b := &r.Blocks[k]

@@ -15,10 +15,10 @@ import (
 // FromDense copies a matrix of gonum, whose rows are rows, into a record for [Stage.FromRecord]: one list column of
 // features and, unless label is "", a column of labels, of which "" is none. The caller releases it.
 func FromDense(x *mat.Dense, features, label string, labels []string) (arrow.Record, error) {
-	n, m := x.Dims()
-	if m == 0 {
+	if x == nil || x.IsEmpty() {
 		return nil, errors.New("the matrix has no columns; give one for each feature")
 	}
+	n, m := x.Dims()
 	if label != "" && len(labels) != n {
 		return nil, fmt.Errorf("a matrix of %d rows with %d labels: give one for each row, \"\" for none", n, len(labels))
 	}

@@ -28,6 +28,9 @@ func TestNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if _, err := FromDense(nil, "x", "", nil); err == nil {
+		t.Error("a record of no matrix")
+	}
 	_, transform := s.Transform(t.Context(), nil)
 	for what, err := range map[string]error{"Transform": transform, "Learn": s.Learn(nil, Position{}),
 		"LearnLabels": s.LearnLabels(nil, Position{})} {

@@ -1,5 +1,6 @@
 // Package plugin is the stage that a host embeds: it turns Arrow messages of wide rows into Arrow messages of narrow
-// ones, and learns the projection between them from the labelled rows that pass.
+// ones, and learns the projection between them from the labelled rows that pass. [New] makes a [Stage] of a [Config],
+// whose Spec names the columns to read. The package uses no NATS, no metrics library and no configuration format.
 //
 // A [Stage] has two independent paths.
 //
@@ -21,8 +22,6 @@
 //
 // The types of configuration, results and status are aliases of those in package plugin/spec. The errors that a host
 // handles are [ErrNoModel], [ErrContract], [ErrClosed], [ErrFixed] and [ErrFewRows], and the codes of package wire.
-//
-// The package uses no NATS, no metrics library and no configuration format.
 package plugin
 
 import (
@@ -149,7 +148,7 @@ func (s *Stage) Close() { s.stage.Close() }
 // creation time of its stream in nanoseconds, and its sequence number; 0 is the first message.
 func ReadFrom(checkpoint []byte) (created int64, seq uint64) { return stage.ReadFrom(checkpoint) }
 
-// The values of package spec.
+// The configuration of a stage, what it returns, and its status. Package plugin/spec documents the fields.
 type (
 	Config        = spec.Config
 	Training      = spec.Training

@@ -31,10 +31,10 @@ type (
 
 // What can be requested of a pipeline, by Engine.Do and to the endpoints of its service, and what they answer.
 type (
-	Endpoint   = operations.Endpoint
-	Request    = operations.Request
-	Message    = operations.Message  // an answer with its headers
-	Messages   = operations.Messages // the limit and the formats of a pipeline's messages
+	Endpoint   = operations.Endpoint // Name, Method, Path, Request, About, IsForAll, IsMessage
+	Request    = operations.Request  // Version, Live, Limit, Numbers, By; Data, Input and Output of transform
+	Message    = operations.Message  // an answer with its headers: Data, Format, Pairs, Model
+	Messages   = operations.Messages // of a pipeline: Limit in bytes; Input and Output, their formats
 	Points     = operations.Points   // the answer of the endpoint points
 	PointModel = operations.PointModel
 )

@@ -1,8 +1,8 @@
 // Package stream runs stages on NATS: it consumes the input, publishes what a stage makes of it, sees it confirmed,
 // and only then acknowledges. A separate reader feeds training, and models are stored in the server.
 //
-// An [Engine] runs any number of pipelines over one connection. It opens nothing before [Engine.Run] and leaves no
-// goroutine behind after it.
+// [New] makes an [Engine], which runs any number of pipelines over one connection. It opens nothing before [Engine.Run]
+// and leaves no goroutine behind after it. Package admin creates the streams of the pipelines.
 //
 // Use errors.Is to distinguish errors: [ErrStreamMissing], [ErrNoJetStream], [ErrConsumerTaken], [ErrDenied],
 // [ErrDrain] and [ErrNoPipeline].

@@ -50,7 +50,8 @@ type Options struct {
 	Received func() uint64
 }
 
-// Engine runs pipelines over one connection, which the caller owns. Its methods may be called while Run serves.
+// Engine runs pipelines over a connection, which the caller owns. Its methods may be called while Run serves. The zero
+// value is not usable.
 type Engine struct {
 	options Options
 	log     *slog.Logger

@@ -1,4 +1,5 @@
-// Package file reads and writes tables of rows as CSV, Parquet and Arrow IPC, batch by batch.
+// Package file reads and writes tables of rows as CSV, Parquet and Arrow IPC, batch by batch. [Open] returns a [Reader]
+// and [Create] a [Writer]; their zero values are not usable.
 //
 // The suffix of a path chooses the format:
 //
@@ -110,8 +111,7 @@ type source interface {
 	close() error
 }
 
-// Reader reads the rows of a file, or of several as one table. It is not safe for concurrent use. The zero value is not
-// usable: Open, OpenAll and NewReader return readers.
+// Reader reads the rows of a file, or of several as one table. It is not safe for concurrent use.
 type Reader struct {
 	name     string
 	schema   *arrow.Schema
@@ -431,8 +431,7 @@ type sink interface {
 	close() error // writes buffered rows and the end of the format; does not close the file
 }
 
-// Writer writes batches of one schema. It is not safe for concurrent use. The zero value is not usable: Create and
-// NewWriter return writers.
+// Writer writes batches of one schema. It is not safe for concurrent use.
 type Writer struct {
 	name string
 	sink sink

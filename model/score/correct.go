@@ -8,8 +8,6 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-var errNoModel = errors.New("there is no model to score; fit or read one")
-
 // Correct is the number of test rows whose class the model predicts: by the vote of the k nearest training rows among
 // its outputs, ties as in CorrectNN, or by the map itself if it classifies. Classes of train and test are indices into
 // one list; the model's list may be in another order. Test rows without a label count as wrong; training rows must
@@ -22,16 +20,13 @@ func Correct(ctx context.Context, m *model.Model, train, test *model.Data, k int
 // CorrectRows is Correct for each test row.
 func CorrectRows(ctx context.Context, m *model.Model, train, test *model.Data, k int) ([]bool, error) {
 	for _, d := range []*model.Data{train, test} {
-		if d == nil {
-			return nil, errors.New("correct: no rows are given")
+		if d == nil || m == nil || m.M() == 0 {
+			return nil, errors.New("correct: no rows, or no model, are given")
 		}
 		if len(d.Y) != d.N || len(d.X) != d.N*d.M {
 			return nil, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X),
 				d.N, d.M)
 		}
-	}
-	if m == nil || m.M() == 0 {
-		return nil, errNoModel
 	}
 	if m.Map() == "views" {
 		names := m.Classes()
@@ -61,7 +56,7 @@ func CorrectRows(ctx context.Context, m *model.Model, train, test *model.Data, k
 // Outputs are the outputs of all rows, n x Dim row-major, as float64. The error is that of Model.Project.
 func Outputs(ctx context.Context, m *model.Model, d *model.Data) ([]float64, error) {
 	if m == nil || m.M() == 0 {
-		return nil, errNoModel
+		return nil, errors.New("outputs: no model is given")
 	}
 	y := make([]float32, d.N*m.Dim())
 	if err := m.ProjectContext(ctx, y, model.DenseRows(d.X, d.N, d.M)); err != nil {

@@ -141,7 +141,7 @@ func TestWrongShapes(t *testing.T) {
 	d := &model.Data{N: 2, M: 1, X: two, Y: []int{0, 1}}
 	for _, m := range []*model.Model{nil, {}} {
 		_, outputs := Outputs(t.Context(), m, d)
-		if _, err := Correct(t.Context(), m, d, d, 1); err != errNoModel || outputs != errNoModel {
+		if _, err := Correct(t.Context(), m, d, d, 1); err == nil || outputs == nil {
 			t.Errorf("no model: %v, %v", err, outputs)
 		}
 	}

@@ -1,4 +1,5 @@
-// Package dlq reads the dead letters of a stream, and replays them. Its functions are safe for concurrent use.
+// Package dlq reads the dead letters of a stream ([DeadLetters.Read]) and replays them ([Replays.Do]). Its functions
+// are safe for concurrent use.
 package dlq
 
 import (
