@@ -87,8 +87,9 @@ func (m *logMutex) Unlock() {
 }
 
 func newLearner(s *Stage) *learner {
-	l := &learner{stage: s, config: s.config, mu: logMutex{log: s.config.Logger}, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		samples: make(chan func(*window.Window)), idle: make(chan struct{}), standby: s.config.Standby,
+	l := &learner{stage: s, config: s.config, mu: logMutex{log: s.config.Logger}, wake: make(chan struct{}, 1),
+		done: make(chan struct{}), samples: make(chan func(*window.Window)), idle: make(chan struct{}),
+		standby: s.config.Standby,
 		rowTime: eventTime{kind: "messages"}, labelTime: eventTime{kind: "labels"}}
 	l.trainer = trainer.New(s.config, trainer.Host{Live: s.Live, Promote: s.promote, Features: s.Features,
 		CountFit: l.countFit, Report: l.report, Times: l.times, Pause: func() { _ = l.pace.Err() }})

@@ -63,9 +63,9 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 }
 
 // lacksClass reports whether rows of these labels lack classes of the window, and those together have at least
-// 1/maxBalance of the fair share of one class.
+// 1/MaxWeight of the fair share of one class.
 func lacksClass(w *window.Window, labels []string) bool {
-	return maxBalance*w.EstablishedClasses()*(w.Len()-window.RowsOf(w, labels)) >= w.Len()
+	return evidence.MaxWeight*w.EstablishedClasses()*(w.Len()-window.RowsOf(w, labels)) >= w.Len()
 }
 
 // balancedWeight is the weight of a row of a class with a share of the rows, so that all classes count alike.

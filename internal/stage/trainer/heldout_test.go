@@ -87,7 +87,8 @@ func TestHeldOutRowsOfAllClasses(t *testing.T) {
 		seq++
 	}
 	has := func(label string) bool {
-		return slices.ContainsFunc(heldOutRows(l.data, window.Position{}), func(r window.Row) bool { return r.Label == label })
+		rows := heldOutRows(l.data, window.Position{})
+		return slices.ContainsFunc(rows, func(r window.Row) bool { return r.Label == label })
 	}
 	_, good, err := l.fitter.fit(t.Context(), 0)
 	if err != nil {

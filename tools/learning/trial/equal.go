@@ -83,7 +83,8 @@ func sizes(s streams.Stream, seed uint64, rows int) (features, classes, total in
 	return features, classes, total, nil
 }
 
-// common is how many of some classes have a quarter of a fair share of the rows. Wrong labels name classes before they come.
+// common is how many of some classes have a quarter of a fair share of the rows. Wrong labels name classes before they
+// come.
 func common(y []int, classes int) (n int) {
 	counts := map[int]int{}
 	for _, c := range y {
