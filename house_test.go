@@ -540,6 +540,15 @@ func TestTypeSize(t *testing.T) {
 	}
 }
 
+// TestAgesAreMonotonic: time.Unix has no monotonic reading, so that a step of the wall clock changes an age since then.
+func TestAgesAreMonotonic(t *testing.T) {
+	eachGoFile(t, func(path, text string) {
+		if strings.Contains(text, "time.Since(time."+"Unix(") {
+			t.Errorf("%s: the time.Time of time.Now has to be kept to measure an age", path)
+		}
+	})
+}
+
 // TestLineLength limits the length of lines, except in generated files. A tab counts as one column.
 func TestLineLength(t *testing.T) {
 	for path, source := range goFiles(t) {

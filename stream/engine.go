@@ -144,12 +144,12 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		pulls: natsx.NewPullLimit(e.options.Conn, e.log), receiver: natsx.NewReceiver(e.options.Conn),
 		connClosed: connClosed}
 	defer s.permissions.Stop()
-	var stoppedAt atomic.Int64 // in Unix nanoseconds
-	defer context.AfterFunc(ctx, func() { stoppedAt.Store(time.Now().UnixNano()) })()
+	var stoppedAt atomic.Pointer[time.Time]
+	defer context.AfterFunc(ctx, func() { stoppedAt.Store(new(time.Now())) })()
 	defer func() {
 		timeout := e.drainTimeout
-		if at := stoppedAt.Load(); at != 0 {
-			timeout = max(e.drainTimeout-time.Since(time.Unix(0, at)), replica.ReleaseTimeout)
+		if at := stoppedAt.Load(); at != nil {
+			timeout = max(e.drainTimeout-time.Since(*at), replica.ReleaseTimeout)
 		}
 		e.close(timeout)
 	}()

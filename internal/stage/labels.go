@@ -52,8 +52,8 @@ func (s *Stage) LearnLabels(m *arrowio.Message, at spec.Position) error {
 	return s.learner.learnLabels(m, at)
 }
 
-// LabelsReached records that all labels up to a time were read, even if there were none: rows that can no longer get a
-// label expire.
+// LabelsReached records that all labels up to the timestamp of a row were read, even if there were none: rows that can
+// no longer get a label expire.
 func (s *Stage) LabelsReached(t time.Time) {
 	if !s.joinsLabels() {
 		return
@@ -61,6 +61,9 @@ func (s *Stage) LabelsReached(t time.Time) {
 	s.learner.mu.Lock()
 	defer s.learner.mu.Unlock()
 	newest := time.Unix(0, s.learner.rowTime.Newest)
+	if !t.IsZero() {
+		t = s.learner.rowTime.Corrected(t)
+	}
 	if t.After(newest) && t.After(s.config.Clock().Add(trainer.MaxClockSkew)) {
 		t = newest // event time is never ahead of the clock
 	}
@@ -277,6 +280,9 @@ func (l *learner) learnLabels(m *arrowio.Message, at spec.Position) error {
 	if at.Seq == 0 {
 		l.late.next++
 		at.Seq = l.late.next
+	}
+	if !at.Time.IsZero() {
+		l.labelTime.StartAs(&l.rowTime.EventTime, rowPosition(at, 0), at.Time.UnixNano(), l.config.Clock().UnixNano())
 	}
 	at.Time = l.labelTime.of(l, at)
 	if !l.keepLabels(m, at) {

@@ -571,3 +571,70 @@ func TestTimestampsAreReported(t *testing.T) {
 		}
 	}
 }
+
+// TestLateLabelsOfASlowClock: rows and labels are joined by the server's times of their messages, also where this
+// machine's clock is behind them, and where it is set right later.
+func TestLateLabelsOfASlowClock(t *testing.T) {
+	server := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	const wait = 10 * time.Minute
+	for _, c := range []struct {
+		name        string
+		behind      time.Duration // the clock
+		labelsFirst bool          // a label of an earlier row that is gone is read first
+		isSetRight  bool          // after the first row
+	}{
+		{name: "right"}, {name: "behind", behind: time.Hour}, {name: "set right", behind: time.Hour, isSetRight: true},
+		{name: "right, older labels", labelsFirst: true},
+		{name: "behind, older labels", behind: 1000 * time.Hour, labelsFirst: true},
+	} {
+		behind, now := c.behind, server
+		s := newStage(t, func(x *spec.Config) {
+			x.Spec.Key, x.Labels, x.Contract = "id", &spec.Labels{Wait: wait}, testContract(t)
+			x.Clock = func() time.Time { return now.Add(-behind) }
+		})
+		row := func(seq uint64, after time.Duration) {
+			m, err := s.Decode(keyedMessage(t, clouds(rand.New(rand.NewPCG(1, seq)), 1, 3), []string{fmt.Sprint(seq)}, true))
+			if err == nil {
+				err = s.Learn(m, spec.Position{Seq: seq, Time: server.Add(after)})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		label := func(seq uint64, key string, after time.Duration) {
+			m, err := s.DecodeLabels(labelMessage(t, []string{key}, []string{"c0"}))
+			if err == nil {
+				err = s.LearnLabels(m, spec.Position{Seq: seq, Time: server.Add(after)})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.labelsFirst {
+			label(1, "none", -time.Hour)
+		}
+		row(1, 0)
+		if c.isSetRight {
+			behind = 0
+		}
+		label(2, "1", 0)
+		for i := range 5 {
+			at := time.Duration(i) * time.Minute
+			now = server.Add(at)
+			row(uint64(2+i), at)
+			s.LabelsReached(now)
+		}
+		for i := range 5 {
+			at := time.Duration(5+i) * time.Minute
+			now = server.Add(at)
+			label(uint64(3+i), fmt.Sprint(2+i), at)
+		}
+		waitIdle(t, s)
+		if st := s.LabelStatus(); st.Joined != 6 || st.Expired != 0 {
+			t.Errorf("%s: %+v; want 6 joined, none expired", c.name, st)
+		}
+		if age := now.Add(-behind).Sub(s.Status().Newest); behind == 0 && (age < 0 || age > wait) {
+			t.Errorf("%s: the newest row of 5 minutes ago is %v old", c.name, age)
+		}
+	}
+}

@@ -594,5 +594,8 @@ func (l *learner) currentStatus() spec.Status {
 		s.Hint = "no first model goes live: training.gate.first is never; choose a stored version with `embedd model pin`"
 	}
 	s.Clock = cmp.Or(l.rowTime.note(), l.labelTime.note())
+	if !s.Newest.IsZero() {
+		s.Newest = l.rowTime.Timestamp(s.Newest)
+	}
 	return s
 }

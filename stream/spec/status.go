@@ -238,7 +238,7 @@ func (s Status) Report() Report {
 			Candidate: known(g.Candidate), EvidenceRequired: known(g.EvidenceRequired), LastFitSeconds: g.LastFit.Seconds(),
 			LastFit: g.Note, InputEvent: s.InputEvent}}
 	if !g.Newest.IsZero() {
-		behind := time.Since(g.Newest).Seconds()
+		behind := max(time.Since(g.Newest).Seconds(), 0) // clocks differ
 		r.Learning.BehindSeconds = &behind
 	}
 	if s.Hub != "" {

@@ -71,7 +71,8 @@ func QueueBytes(window int64) int64 { return window / 8 }
 // mirrors keep the timestamps of their origin, and a restored stream keeps its own; one timestamp a year ahead would
 // empty a window bounded by age. So event time never goes back, and never passes the local clock. While timestamps are
 // ahead of the clock, event time continues from its last value at their pace; while they are behind event time, it
-// does not advance.
+// does not advance. If the clock is behind event time too, both clocks were set back: event time continues at their
+// pace.
 //
 // The corrections are part of a checkpoint, so that messages have the same event time after a restart. They are those
 // of one stream and of newer ones: for an older copy that was restored event time starts over.
@@ -85,7 +86,7 @@ type EventTime struct {
 // Correction says how timestamps are corrected from one message on.
 type Correction struct {
 	From     window.Position `json:"from"`
-	Ahead    int64           `json:"ahead,omitempty"` // subtracted from timestamps
+	Ahead    int64           `json:"ahead,omitempty"` // subtracted from timestamps; negative if clocks were set back
 	Constant int64           `json:"stand,omitempty"` // event time for all timestamps, if not 0
 }
 
@@ -130,8 +131,8 @@ func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed b
 	}
 	s.Until = p
 	s.Newest = cmp.Or(s.Newest, min(stamp, now))
-	low, high := s.Newest-int64(MaxClockSkew), max(s.Newest, now)+int64(MaxClockSkew)
 	t := s.last()
+	low, high := s.Newest-int64(MaxClockSkew), max(s.Newest, now, now-t.Ahead)+int64(MaxClockSkew)
 	at = t.apply(stamp) // if both explanations are possible, keep the correction: its step is shorter
 	s.ahead = stamp > now+int64(MaxClockSkew)
 	switch {
@@ -139,7 +140,7 @@ func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed b
 	case low <= stamp && stamp <= high:
 		t = Correction{}
 		at = stamp
-	case stamp < low:
+	case stamp < low && s.Newest <= now+int64(MaxClockSkew): // else the clocks of both machines were set back
 		t = Correction{Constant: s.Newest}
 		at = s.Newest
 	default:
@@ -155,6 +156,30 @@ func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed b
 	}
 	s.Newest = max(s.Newest, at)
 	return at, changed
+}
+
+// StartAs makes the correction of other that of the first message, if that makes its event time possible. Messages of
+// two streams are compared by their event times, and the clock may have been set since other was first corrected.
+func (s *EventTime) StartAs(other *EventTime, p window.Position, stamp, now int64) {
+	t := Correction{From: p, Ahead: other.last().Ahead}
+	at := t.apply(stamp)
+	if s.Newest == 0 && t.Ahead != 0 && at <= max(other.Newest, now, now-t.Ahead)+int64(MaxClockSkew) {
+		s.Corrections, s.Newest = []Correction{t}, at
+	}
+}
+
+// Corrected returns the event time of a timestamp by the current correction.
+func (s *EventTime) Corrected(stamp time.Time) time.Time {
+	return time.Unix(0, s.last().apply(stamp.UnixNano()))
+}
+
+// Timestamp returns the timestamp of an event time by the current correction. While timestamps are ahead of the clock,
+// it returns the event time itself.
+func (s *EventTime) Timestamp(at time.Time) time.Time {
+	if s.ahead {
+		return at
+	}
+	return at.Add(time.Duration(s.last().Ahead))
 }
 
 // Copy returns a copy for a checkpoint.

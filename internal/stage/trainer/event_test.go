@@ -37,6 +37,29 @@ func TestEventTimeNote(t *testing.T) {
 	}
 }
 
+// TestEventTimeOfClocksSetBack: after the clocks of the server and this machine were set back, event time continues at
+// their pace, and the timestamps of event times are known.
+func TestEventTimeOfClocksSetBack(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var s EventTime
+	want := now
+	for i := range 20 {
+		at, _ := s.At(window.Position{Seq: uint64(i + 1)}, now.UnixNano(), now.UnixNano())
+		if got := time.Unix(0, at); !got.Equal(want) {
+			t.Errorf("message %d has event time %v, want %v", i, got.UTC(), want)
+		} else if stamp := s.Timestamp(got); !stamp.Equal(now) {
+			t.Errorf("the timestamp of message %d is %v, want %v", i, stamp.UTC(), now)
+		}
+		now, want = now.Add(5*time.Minute), want.Add(5*time.Minute)
+		if i == 10 {
+			now, want = now.Add(-8760*time.Hour), want.Add(-5*time.Minute) // how long ago the last message was is not known
+		}
+	}
+	if note := s.Note("messages"); note != "" {
+		t.Error(note)
+	}
+}
+
 // TestEventTimeOfOldMessages: a message that is read again has the event time that it had, whatever came since.
 func TestEventTimeOfOldMessages(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 2))

@@ -30,6 +30,16 @@ func (f *Freshness) now() time.Time {
 	return f.latest
 }
 
+// byClock returns a time with the monotonic reading of the clock: its age does not change when the wall clock is set.
+// One ahead of the clock counts as now. The caller holds the lock.
+func (f *Freshness) byClock(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	now := f.now()
+	return now.Add(min(at.Sub(now), 0))
+}
+
 // Age returns the age of the live model, and whether it is stale.
 func (f *Freshness) Age() (age time.Duration, isStale bool) {
 	f.mu.Lock()
@@ -53,18 +63,15 @@ func (f *Freshness) Stale() (age time.Duration, isStale bool) {
 func (f *Freshness) Confirm(at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now := f.now(); at.After(now) {
-		at = now
-	}
-	if at.After(f.confirmed) {
+	if at = f.byClock(at); at.After(f.confirmed) {
 		f.confirmed = at
 	}
 }
 
-// Replace records that another model went live, which was last confirmed at a time.
+// Replace records that another model went live, which was last confirmed at a time. One ahead of the clock counts as
+// now.
 func (f *Freshness) Replace(confirmed time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now()
-	f.confirmed = confirmed
+	f.confirmed = f.byClock(confirmed)
 }

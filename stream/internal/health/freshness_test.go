@@ -61,6 +61,23 @@ func TestStaleness(t *testing.T) {
 	}
 }
 
+// TestAgeAfterAClockStep: when a model was confirmed has a monotonic reading, so that its age is right after the wall
+// clock was set.
+func TestAgeAfterAClockStep(t *testing.T) {
+	before := time.Now().Add(-time.Hour).Round(0)
+	f := NewFreshness(0, time.Now)
+	for name, record := range map[string]func(time.Time){"Replace": f.Replace, "Confirm": f.Confirm} {
+		f.confirmed = time.Time{}
+		record(before)
+		if f.confirmed == f.confirmed.Round(0) {
+			t.Errorf("%s: no monotonic reading in %v", name, f.confirmed)
+		}
+		if age, _ := f.Age(); age < time.Hour || age > time.Hour+time.Minute {
+			t.Errorf("%s: the age is %v, want an hour", name, age)
+		}
+	}
+}
+
 func duration(t *testing.T, s string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(s)

@@ -52,12 +52,12 @@ type ServerMonitor struct {
 	// requested only if there was none for a time. nil: it is requested at intervals.
 	Confirmed func() time.Time
 
-	answered    atomic.Int64           // when the newest requests were sent that were all answered, in nanoseconds
-	isRefused   atomic.Bool            // the server answers with errors
-	hasOthers   atomic.Bool            // another server is known
-	partitioned atomic.Pointer[string] // why a leader is partitioned; nil: none is
-	isolated    chan struct{}          // signalled when a leader is partitioned
-	reason      string                 // why nothing can be answered, ""; one goroutine uses it
+	answered    atomic.Pointer[time.Time] // when the newest requests were sent that were all answered
+	isRefused   atomic.Bool               // the server answers with errors
+	hasOthers   atomic.Bool               // another server is known
+	partitioned atomic.Pointer[string]    // why a leader is partitioned; nil: none is
+	isolated    chan struct{}             // signalled when a leader is partitioned
+	reason      string                    // why nothing can be answered, ""; one goroutine uses it
 }
 
 // Add adds a stream to those that are requested.
@@ -79,7 +79,7 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 	if c.Received == nil {
 		c.Received = func() uint64 { return atomic.LoadUint64(&c.Conn.InBytes) } // Stats would take the client's lock
 	}
-	c.answered.Store(time.Now().UnixNano())
+	c.answered.Store(new(time.Now()))
 	c.isolated = make(chan struct{}, 1)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -99,7 +99,7 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 			received.bytes = bytes // what arrived in a longer time does not count as flow
 		}
 		received.observe(bytes)
-		heard := time.Unix(0, c.answered.Load())
+		heard := *c.answered.Load()
 		if received.at.After(heard) && !c.isRefused.Load() {
 			heard = received.at // over a slow link an answer waits behind messages, for longer than the timeout
 		}
@@ -121,8 +121,7 @@ func (c *ServerMonitor) pause() time.Duration {
 	if c.partitioned.Load() != nil || c.reason != "" {
 		return c.Timeout / 16
 	}
-	rest := c.Timeout/2 - time.Since(time.Unix(0, c.answered.Load()))
-	return min(max(rest, c.Timeout/16), c.Timeout/2) // the answer is in the future after the wall clock was set back
+	return max(c.Timeout/2-time.Since(*c.answered.Load()), c.Timeout/16)
 }
 
 // isSilent reports whether the server, which was last heard at a time, is to be left. It reports why nothing can be
@@ -198,7 +197,7 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 		var refusal *jetstream.APIError
 		c.isRefused.Store(errors.As(err, &refusal))
 		if err == nil {
-			c.answered.Store(begin.UnixNano())
+			c.answered.Store(&begin)
 			c.hasOthers.Store(len(c.Conn.Servers()) > 1)
 			c.partitioned.Store(partitioned)
 			if partitioned != nil {
@@ -216,7 +215,9 @@ func (c *ServerMonitor) poll(ctx context.Context) {
 			if pause <= 0 || age < 0 { // after the wall clock was set back, at is in the future until it has caught up
 				break
 			}
-			c.answered.Store(max(c.answered.Load(), at.UnixNano()))
+			if at.After(*c.answered.Load()) {
+				c.answered.Store(&at)
+			}
 			natsx.Sleep(ctx, pause)
 		}
 	}

@@ -61,7 +61,7 @@ func TestSilentServerAfterAClockStep(t *testing.T) {
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { m.Run(ctx) })
-	natstest.Await(t, "the server has answered", func() bool { return m.answered.Load() > 0 })
+	natstest.Await(t, "the server has answered", func() bool { return m.answered.Load() != nil })
 	time.Sleep(2 * m.Timeout)
 	s.Stop()
 	natstest.Await(t, "the silence is reported", func() bool { return conditions.Reason(Server) != "" })
@@ -82,13 +82,12 @@ func TestPauseOfTheMonitor(t *testing.T) {
 		"answered":          {0, "", nil, 8 * time.Hour},
 		"an hour ago":       {time.Hour, "", nil, 7 * time.Hour},
 		"long ago":          {20 * time.Hour, "", nil, time.Hour},
-		"a clock set back":  {-20 * time.Hour, "", nil, 8 * time.Hour},
 		"answered again":    {0, reason, nil, time.Hour},
 		"partitioned since": {0, "", &reason, time.Hour},
 	} {
 		m := ServerMonitor{Timeout: timeout, reason: c.reason}
 		m.partitioned.Store(c.partitioned)
-		m.answered.Store(time.Now().Add(-c.answered).UnixNano())
+		m.answered.Store(new(time.Now().Add(-c.answered)))
 		if got := m.pause(); (got - c.want).Abs() > time.Minute {
 			t.Errorf("%s: a pause of %v, want %v", name, got, c.want)
 		}

@@ -35,7 +35,8 @@ type hotPath struct {
 	dedup         *dedup // nil on core NATS
 	undeliverable undeliverable
 	halt          health.Halt
-	answeredAt    atomic.Int64 // when an input was last answered, in Unix nanoseconds
+	began         time.Time
+	answered      atomic.Int64 // when an input was last answered, in nanoseconds since began
 	consumers     *consumers
 	activity      *Activity
 	utilization   utilization

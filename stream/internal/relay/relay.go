@@ -44,14 +44,13 @@ type Relay struct {
 // New returns the relay of a pipeline. The fields of the scope may be set later, before the methods that need them.
 func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay {
 	p := &hotPath{Scope: s, halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}, identities: &identities{Scope: s},
-		activity: activity, drainTimeout: drainTimeout, inspect: func() {}}
+		activity: activity, drainTimeout: drainTimeout, inspect: func() {}, began: time.Now()}
 	if s.Stream != "" {
 		p.dedup = newDedup(s.JS, s.Log, s.AckPending, p.identities)
 	}
 	mapping, _ := wildcard.ParseMapping(s.Subject, s.Output) // without an error: spec.Pipeline.WithDefaults checks it
 	p.composer, p.transformer = &composer{hotPath: p, mapping: mapping}, &transformer{hotPath: p}
 	p.consumers = &consumers{hotPath: p}
-	p.answeredAt.Store(time.Now().UnixNano())
 	return &Relay{hotPath: p, partitions: newPartitions(p), core: &coreNATS{hotPath: p},
 		shared: &source{filter: s.Subject}}
 }

@@ -53,7 +53,7 @@ func (r *Relay) HasAnswered(ctx context.Context) (bool, error) {
 }
 
 // Idle is how long ago an input was last answered.
-func (r *Relay) Idle() time.Duration { return time.Since(time.Unix(0, r.answeredAt.Load())) }
+func (r *Relay) Idle() time.Duration { return time.Since(r.began) - time.Duration(r.answered.Load()) }
 
 // CoreLag returns how many inputs of core NATS are not answered, and when the oldest of them was received.
 func (r *Relay) CoreLag() (messages uint64, oldest time.Time) {

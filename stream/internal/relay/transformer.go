@@ -38,7 +38,7 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 	}
 	end := time.Now()
 	a.seconds = end.Sub(begin).Seconds()
-	t.answeredAt.Store(begin.UnixNano())
+	t.answered.Store(int64(begin.Sub(t.began)))
 	if in.Delivered > 1 {
 		switch isPostponed, isNext := t.undeliverable.restore(a); {
 		case isPostponed && isNext:
