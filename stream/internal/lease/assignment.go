@@ -82,25 +82,13 @@ func (a Assignment) next(groups [][]string, settings map[string]string, members 
 	return next
 }
 
-// hasOwner reports whether a member of a name owns a part.
-func (a *Assignment) hasOwner(owner string) bool {
+// owners are the members that own parts, sorted by name.
+func (a *Assignment) owners() (names []string) {
 	for _, p := range a.Parts {
-		if p.Owner == owner {
-			return true
-		}
+		names = append(names, p.Owner)
 	}
-	return false
-}
-
-// ownersBefore is how many owners of parts have a name before one.
-func (a *Assignment) ownersBefore(name string) int {
-	owners := map[string]bool{}
-	for _, p := range a.Parts {
-		if p.Owner < name {
-			owners[p.Owner] = true
-		}
-	}
-	return len(owners)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // balance is who is to own each part: of each group all have the same number, or one more. As few parts as possible

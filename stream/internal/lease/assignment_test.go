@@ -205,7 +205,7 @@ func (c *club) work(p *process, at time.Duration) {
 		p.handsUntil = at + randomTime(c.random, life/5)
 		c.announce(p.name)
 	}
-	if p.coordinator.isHeld(at) && m.newest.hasOwner(p.name) && at < p.handsUntil {
+	if p.coordinator.isHeld(at) && slices.Contains(m.newest.owners(), p.name) && at < p.handsUntil {
 		return
 	}
 	p.hasLeft = true

@@ -22,11 +22,9 @@ const (
 
 // Bucket has the leases of all pipelines.
 type Bucket struct {
-	keys   *natsx.Bucket
-	silent *natsx.Bucket // the same; its changes are not announced
-
-	mu       sync.Mutex
-	sessions map[time.Duration]*sharedSession // by TTL
+	keys     *natsx.Bucket
+	silent   *natsx.Bucket // the same; its changes are not announced
+	sessions sync.Map      // by TTL, of *sharedSession
 }
 
 // Open opens the bucket, and creates it with a number of replicas (see [natsx.WithReplicas]) where it is missing: as
@@ -48,7 +46,7 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, e
 		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", BucketName, err)
 	}
 	keys.AnnounceChanges()
-	return &Bucket{keys: keys, silent: silent, sessions: map[time.Duration]*sharedSession{}}, nil
+	return &Bucket{keys: keys, silent: silent}, nil
 }
 
 // Claim is the value of a lease: its holder.

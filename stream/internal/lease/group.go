@@ -77,7 +77,11 @@ const successors = 8
 // isPatient reports whether enough other members wait for the lease of the coordinator.
 func (s *session) isPatient() bool {
 	a := s.coordinator.Status().Holder.Assignment
-	return a != nil && a.ownersBefore(s.Own.Holder) >= successors
+	if a == nil {
+		return false
+	}
+	before, _ := slices.BinarySearch(a.owners(), s.Own.Holder)
+	return before >= successors
 }
 
 func (s *session) wake() { natsx.Signal(s.wakeups) }
@@ -165,7 +169,7 @@ func (s *session) refresh(before uint64) uint64 {
 func (s *session) handOver() {
 	timeout := time.After(ReleaseTimeout)
 	for s.coordinator.Term() != 0 {
-		if a := s.coordinator.Status().Holder.Assignment; a == nil || !a.hasOwner(s.Own.Holder) {
+		if a := s.coordinator.Status().Holder.Assignment; a == nil || !slices.Contains(a.owners(), s.Own.Holder) {
 			return
 		}
 		select {

@@ -63,16 +63,11 @@ var errNoSession = fmt.Errorf("the session of this process expired before it was
 
 // sessionOf returns what leases with a TTL share.
 func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.sessions[ttl]
-	if s == nil {
-		s = &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl,
-			read: natsx.NewCache[sessionReading](ttl / 12), lock: make(chan struct{}, 1)}
-		s.current.Store(&currentSession{})
-		b.sessions[ttl] = s
-	}
-	return s
+	s := &sharedSession{bucket: &Bucket{keys: b.silent}, ttl: ttl, read: natsx.NewCache[sessionReading](ttl / 12),
+		lock: make(chan struct{}, 1)}
+	s.current.Store(&currentSession{})
+	stored, _ := b.sessions.LoadOrStore(ttl, s)
+	return stored.(*sharedSession)
 }
 
 // session returns the session and its current term. A lease that is renewed itself has none.
