@@ -43,9 +43,8 @@ var (
 		"stale.", always, "result", "out", "dead", "skip", "pass")
 	Rows = counter("embedd_rows_total", "Rows by result: out, dead, skip, or pass while the model is stale.", always,
 		"result", "out", "dead", "skip", "pass")
-	Dropped = counter("embedd_dropped_messages_total", "Messages dropped: from a full queue, on core NATS also by the "+
-		"client before it, or deleted from the input stream before training read them (path learn).", always,
-		"path", PathAnswer, PathLearn)
+	Dropped = counter("embedd_dropped_messages_total", "Messages dropped from a full queue, or deleted before "+
+		"training read them (path learn).", always, "path", PathAnswer, PathLearn)
 	ReadMessages = counter("embedd_read_messages_total", "Messages read from the input stream, to answer them (path "+
 		"answer) or for training (path learn).", always, "path", PathAnswer, PathLearn)
 	ReadBytes = counter("embedd_read_bytes_total", "Bytes of the messages of embedd_read_messages_total.", always,
@@ -56,9 +55,8 @@ var (
 		"was not acknowledged.", nil)
 	Duplicates = single("embedd_duplicates_total", "Outputs and dead letters that were not stored, "+
 		"because an earlier attempt had stored them.", nil)
-	ReaderRestarts = counter("embedd_reader_restarts_total", "Restarts of the learning path's reader by cause: the input "+
-		"stream was recreated, purged or renumbered, the reader fell behind the hot path's messages, or a read failed.",
-		always, "cause", "recreated", "purged", "renumbered", "behind", "failed")
+	ReaderRestarts = counter("embedd_reader_restarts_total", "Restarts of the learning path's reader by cause.", always,
+		"cause", "recreated", "purged", "renumbered", "behind", "failed")
 	DeadLetters = counter("embedd_dead_letters_total", "Dead letters by error code, those of rows and of labels included.",
 		always, "code", wire.Codes...)
 	Claimed = single("embedd_claimed_identities_total", "Outputs and dead letters that were sent under a second "+
@@ -77,12 +75,10 @@ var (
 		"all its outputs are confirmed as stored, in the order of the inputs.", prometheus.ExponentialBuckets(0.0001, 2, 16))
 	EndToEndSeconds = single("embedd_end_to_end_seconds", "Time from when the server stored an input, by its clock, "+
 		"until its outputs are confirmed as stored.", prometheus.ExponentialBuckets(0.0005, 2, 20))
-	Summaries = counter("embedd_summaries_total", "Summaries of blocks of the input by result: stored, duplicate "+
-		"(another replica had stored the same), recomputed (the stored one was unusable), sent (to the hub).", summaries,
+	Summaries = counter("embedd_summaries_total", "Summaries of blocks of the input by result.", summaries,
 		"result", "stored", "duplicate", "recomputed", "sent")
 	EdgeSummaries = define(Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"},
-		help: "At a hub: summaries received from an edge: learned, duplicate (their messages had been learned before), " +
-			"or rejected (damaged, or of other settings or features; the status says which)."})
+		help: "At a hub: summaries received from an edge, by result."})
 	LabelMessages = counter("embedd_label_messages_total", "Messages of late labels by result: learned or dead.",
 		lateLabels, "result", "learned", "dead")
 )

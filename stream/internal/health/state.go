@@ -68,3 +68,6 @@ func Derive(s *spec.Status, f Facts) (spec.State, string) {
 	}
 	return spec.StateReady, ""
 }
+
+// Timestamp formats a time for the texts of the status.
+func Timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
