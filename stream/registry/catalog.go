@@ -15,11 +15,10 @@ import (
 
 // catalog is what is stored of one pipeline: its pointer, and the models that it lists.
 type catalog struct {
-	store     Store
-	pipeline  string
-	options   Options
-	hasLeases bool          // of trainers; else each of them may write
-	revision  atomic.Uint64 // of the newest pointer that this process wrote or follows
+	store    Store
+	pipeline string
+	options  Options
+	revision atomic.Uint64 // of the newest pointer that this process wrote or follows
 
 	prefetched atomic.Pointer[cachedModel] // before it is live
 	origin     atomic.Pointer[cachedModel] // the first model of the epoch

@@ -86,11 +86,7 @@ func New(s Store, pipeline string, o Options) *Registry {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	hasLeases := o.Term != nil
-	if !hasLeases {
-		o.Term = func() uint64 { return 0 }
-	}
-	r := &Registry{catalog: &catalog{store: s, pipeline: pipeline, options: o, hasLeases: hasLeases}}
+	r := &Registry{catalog: &catalog{store: s, pipeline: pipeline, options: o}}
 	r.adopted.Store(&adoption{})
 	return r
 }

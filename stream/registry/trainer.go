@@ -101,7 +101,7 @@ func (r *Registry) promote(ctx context.Context, release *plugin.Release, v Versi
 // fenceFor fences the pointer, and returns an error if the release may not replace the live model: ErrFenced, ErrPinned
 // or ErrOvertaken. If no model is live, because the store lost its models, any may.
 func (c *catalog) fenceFor(release *plugin.Release, p *Pointer) error {
-	switch err := c.fence(p, c.options.Term()); {
+	switch err := c.fence(p, c.options.Term); {
 	case err != nil:
 		return err
 	case p.Pin != "":
@@ -193,7 +193,7 @@ func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 			return errUnchanged
 		}
 		p.State, p.StateOf, p.ConfirmedAt = state, p.Live, r.options.Clock()
-		return r.fence(p, r.options.Term())
+		return r.fence(p, r.options.Term)
 	})
 	return err
 }
@@ -204,7 +204,7 @@ func (r *Registry) SettleEpoch(ctx context.Context, l *plugin.Live) error {
 	defer r.saving.Unlock()
 	now := *r.adopted.Load()
 	_, err := r.update(ctx, func(p *Pointer) error {
-		if err := r.fence(p, r.options.Term()); err != nil {
+		if err := r.fence(p, r.options.Term); err != nil {
 			return err
 		}
 		if p.Live != l.Version || now.live != l.Version {
@@ -237,24 +237,26 @@ func (c *catalog) RecordRefusal(ctx context.Context, f plugin.Outcome) error {
 		if one.Live == p.Live {
 			p.ConfirmedAt = one.Time
 		}
-		return c.fence(p, c.options.Term())
+		return c.fence(p, c.options.Term)
 	})
 	return err
 }
 
 // fence sets the term of the pointer to that of the trainer's lease. It returns ErrFenced if the trainer has no lease
 // (0), or another process has acquired it since. Without leases it does nothing.
-func (c *catalog) fence(p *Pointer, term uint64) error {
-	switch {
-	case !c.hasLeases:
+func (c *catalog) fence(p *Pointer, current func() uint64) error {
+	if c.options.Term == nil {
 		return nil
+	}
+	switch term := current(); {
 	case term == 0:
 		return fmt.Errorf("%w: this one does not hold the lease of pipeline %s", ErrFenced, c.pipeline)
 	case p.Term > term:
 		return fmt.Errorf("%w: it took the lease of pipeline %s with term %d, after this one with %d", ErrFenced,
 			c.pipeline, p.Term, term)
+	default:
+		p.Term = term
 	}
-	p.Term = term
 	return nil
 }
 
@@ -301,7 +303,7 @@ func (r *Registry) Retire(ctx context.Context, term uint64) error {
 		if p.Pin != "" {
 			return fmt.Errorf("%w: %s; `embedd model unpin %s` lets another take its place", ErrPinned, p.Pin, r.pipeline)
 		}
-		if err := r.fence(p, term); err != nil {
+		if err := r.fence(p, func() uint64 { return term }); err != nil {
 			return err
 		}
 		p.Previous, p.Live, p.State, p.StateOf = p.Live, "", nil, ""

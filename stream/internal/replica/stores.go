@@ -32,11 +32,10 @@ func (s *Stores) models(ctx context.Context, p *scope.Scope) (store registry.Sto
 	} else {
 		store, err = registry.CreateEdge(ctx, p.JS, hub, p.Models.Replicas)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		s.byHub[hub] = store
 	}
-	s.byHub[hub] = store
-	return store, nil
+	return store, err
 }
 
 // Leases opens the bucket of the leases.
