@@ -71,15 +71,15 @@ func (p *pipeline) lag() (messages uint64, age time.Duration, isKnown bool) {
 
 // updateConditions sets the conditions that are read from the connection and the replica.
 func (p *pipeline) updateConditions() {
-	p.Conditions.SetText(health.ModelStore, p.replica.Outdated())
-	if foreign := replica.ForeignEntries(p.replica); p.Conditions.SetText(health.ForeignEntry, foreign) && foreign != "" {
+	p.Conditions.Set(health.ModelStore, p.replica.Outdated())
+	if foreign := replica.ForeignEntries(p.replica); p.Conditions.Set(health.ForeignEntry, foreign) && foreign != "" {
 		p.Log.Warn("a key was overwritten by a message that no replica wrote", "reason", foreign)
 	}
 	offline := ""
 	if !p.Conn.IsConnected() {
 		offline = "not connected to the server"
 	}
-	p.Conditions.SetText(health.Connection, offline)
+	p.Conditions.Set(health.Connection, offline)
 	if p.Input == nil {
 		for component, subject := range map[health.Component]string{health.Permission: p.OutputPattern(),
 			health.DeadLetter: p.Dead} {

@@ -64,8 +64,12 @@ type Conditions struct {
 	reasons [maxComponents]atomic.Pointer[string]
 }
 
-// Set records the reason of a component. It reports whether the component was clear before.
-func (c *Conditions) Set(component Component, reason string) (isNew bool) {
+// Set sets the component's reason, or clears it when the reason is "". It reports whether there is a reason now and was
+// none before, or the reverse.
+func (c *Conditions) Set(component Component, reason string) (changed bool) {
+	if reason == "" {
+		return c.Clear(component)
+	}
 	return c.reasons[component].Swap(&reason) == nil
 }
 
@@ -75,16 +79,7 @@ func (c *Conditions) SetError(component Component, err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	c.SetText(component, text)
-}
-
-// SetText sets the component's reason, or clears it when the reason is "". It reports whether there is a reason now and
-// was none before, or the reverse.
-func (c *Conditions) SetText(component Component, reason string) (changed bool) {
-	if reason == "" {
-		return c.Clear(component)
-	}
-	return c.Set(component, reason)
+	c.Set(component, text)
 }
 
 // Clear records that a component works. It reports whether it had a reason before. It costs a load when it had none.

@@ -84,7 +84,7 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { c.poll(ctx) })
-	received := traffic{bytes: c.Received()}
+	received, flowed := c.Received(), time.Time{} // when data last flowed
 	switches := backoff{min: c.Timeout}
 	for {
 		pause := c.pause()
@@ -95,13 +95,13 @@ func (c *ServerMonitor) Run(ctx context.Context) {
 			return
 		}
 		bytes := c.Received()
-		if pause > c.Timeout/16 {
-			received.bytes = bytes // what arrived in a longer time does not count as flow
+		if pause <= c.Timeout/16 && bytes-received >= minFlow { // what arrived in a longer time does not count as flow
+			flowed = time.Now()
 		}
-		received.observe(bytes)
+		received = bytes
 		heard := *c.answered.Load()
-		if received.at.After(heard) && !c.isRefused.Load() {
-			heard = received.at // over a slow link an answer waits behind messages, for longer than the timeout
+		if flowed.After(heard) && !c.isRefused.Load() {
+			heard = flowed // over a slow link an answer waits behind messages, for longer than the timeout
 		}
 		if !c.isSilent(heard) || !c.hasOthers.Load() || !switches.allows(heard, c.partitioned.Load() != nil) {
 			continue
@@ -141,19 +141,6 @@ func (c *ServerMonitor) isSilent(heard time.Time) bool {
 	return silence >= c.Timeout
 }
 
-// traffic is how many bytes have arrived, and when data last flowed.
-type traffic struct {
-	bytes uint64
-	at    time.Time
-}
-
-func (t *traffic) observe(bytes uint64) {
-	if bytes-t.bytes >= minFlow {
-		t.at = time.Now()
-	}
-	t.bytes = bytes
-}
-
 // backoff limits how often the server is left: less and less often while no other one is better.
 type backoff struct {
 	min, wait time.Duration
@@ -185,7 +172,7 @@ func (c *ServerMonitor) report(reason string) {
 	}
 	c.reason = reason
 	for _, p := range c.Conditions {
-		p.SetText(Server, reason)
+		p.Set(Server, reason)
 	}
 }
 

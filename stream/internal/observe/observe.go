@@ -120,7 +120,7 @@ func (w *Observer) observe(ctx context.Context) (pause time.Duration) {
 
 // report sets the reason of a component, and logs that it appears or is gone.
 func (w *Observer) report(c health.Component, reason, appears, isGone string) {
-	switch isChanged := w.Conditions.SetText(c, reason); {
+	switch isChanged := w.Conditions.Set(c, reason); {
 	case isChanged && reason == "":
 		w.Log.Info(isGone)
 	case isChanged:
