@@ -72,14 +72,12 @@ func (b *Bucket) sessionOf(ttl time.Duration) *sharedSession {
 
 // session returns the session and its current term. A lease that is renewed itself has none.
 func (s *sharedSession) session() (*Session, uint64) {
-	if s == nil {
-		return nil, 0
+	if s != nil {
+		if l := s.current.Load().lease; l != nil {
+			return &Session{l.options.Key, l.options.Claim.Holder}, l.Term()
+		}
 	}
-	l := s.current.Load().lease
-	if l == nil {
-		return nil, 0
-	}
-	return &Session{l.options.Key, l.options.Claim.Holder}, l.Term()
+	return nil, 0
 }
 
 // keep renews the session if that is due, or acquires one.
