@@ -130,30 +130,39 @@ type labelCount struct {
 	leftOver  int           // rows that are not in the sample
 }
 
-// drawnRow is row n with its draw.
+// drawnRow is row n with its draw, and with its features if they are needed.
 type drawnRow struct {
 	draw uint64
 	n    int
+	x    []float64
+}
+
+// addSmallest inserts a row into those with the smallest draws, of which there are at most as many as given. It copies
+// the features.
+func addSmallest(all []drawnRow, r drawnRow, most int) []drawnRow {
+	i, _ := slices.BinarySearchFunc(all, r, func(a, b drawnRow) int {
+		return cmp.Or(cmp.Compare(a.draw, b.draw), a.n-b.n)
+	})
+	if i == most {
+		return all
+	}
+	r.x = slices.Clone(r.x)
+	return slices.Insert(all[:min(len(all), most-1)], i, r)
 }
 
 // computeLimits computes the limits of the features, and which rows are set aside.
 func (d *summarizer) computeLimits(ctx context.Context, rows iter.Seq[*Row]) error {
 	var least []drawnRow
-	var x [][]float64
 	n := 0
 	for r := range rows {
-		at := drawnRow{r.draw(drawStats), n}
-		n++
-		i, _ := slices.BinarySearchFunc(least, at, compareDraws)
-		if i < sampledForLimits {
-			if len(least) == sampledForLimits {
-				least, x = least[:sampledForLimits-1], x[:sampledForLimits-1]
-			}
-			least, x = slices.Insert(least, i, at), slices.Insert(x, i, slices.Clone(r.X))
-		}
-		if n%sumRows == 0 && ctx.Err() != nil {
+		least = addSmallest(least, drawnRow{r.draw(drawStats), n, r.X}, sampledForLimits)
+		if n++; n%sumRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
+	}
+	x := make([][]float64, len(least))
+	for i, r := range least {
+		x[i] = r.x
 	}
 	d.limits = limitsOf(x, d.config.Features, d.config.pause)
 	d.aside = make([]bool, n)
@@ -185,10 +194,6 @@ func (d *summarizer) setAside(ctx context.Context, rows iter.Seq[*Row]) error {
 	return nil
 }
 
-func compareDraws(a, b drawnRow) int {
-	return cmp.Or(cmp.Compare(a.draw, b.draw), a.n-b.n)
-}
-
 func (d *summarizer) part(r *Row) int {
 	if r.stretch().isHeldOut(d.holdout) {
 		return 1
@@ -218,14 +223,7 @@ func (d *summarizer) sampleRows(ctx context.Context, rows iter.Seq[*Row]) error 
 		if part == 0 {
 			t.fitted++
 		}
-		at := drawnRow{r.draw(drawSample), n}
-		i, _ := slices.BinarySearchFunc(t.sampled[part], at, compareDraws)
-		if i < sampleRows {
-			if len(t.sampled[part]) == sampleRows {
-				t.sampled[part] = t.sampled[part][:sampleRows-1]
-			}
-			t.sampled[part] = slices.Insert(t.sampled[part], i, at)
-		}
+		t.sampled[part] = addSmallest(t.sampled[part], drawnRow{draw: r.draw(drawSample), n: n}, sampleRows)
 		if n%sumRows == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
