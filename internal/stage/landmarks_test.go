@@ -199,7 +199,7 @@ func TestLandmarksAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*spec.Config){
 		"no label column":        func(c *spec.Config) { c.Spec.Label = ""; c.Fit.Method = "pca" },
 		"makes its own map":      func(c *spec.Config) { c.Fit.Method = "isomap" },
-		"landmarks of width":     func(c *spec.Config) { c.Fit.Width = math.NaN() },
+		"and their width":        func(c *spec.Config) { c.Fit.Width = math.NaN() },
 		"nonlinear auto and the": func(c *spec.Config) { c.Fit = fit.Config{Nonlinear: true} },
 		"the scale rank need":    func(c *spec.Config) { c.Fit.Landmarks, c.Fit.Scale = 0, model.ScaleRank },
 	} {

@@ -137,9 +137,10 @@ func (c Config) check() error {
 		return err
 	}
 	switch {
-	case c.MaxDim < 0 || c.MaxDim > 0 && c.Dim > c.MaxDim:
-		return fmt.Errorf("dim %d is not within max dim %d; give at least 1, 0 for no bound, and no dim above it", c.Dim,
-			c.MaxDim)
+	case c.MaxDim < 0:
+		return fmt.Errorf("max dim is %d; give at least 1, or 0 for no bound", c.MaxDim)
+	case c.MaxDim > 0 && c.Dim > c.MaxDim:
+		return fmt.Errorf("dim %d is above max dim %d; give a smaller dim, or a larger max dim", c.Dim, c.MaxDim)
 	case c.Fewest && (c.Dim > 0 || c.Dim == 0 && c.withDefaults().Method != Auto):
 		return fmt.Errorf("fewest is for dim auto, which then has as few outputs as possible; remove fewest or the dim")
 	case c.Nonlinear && (c.withDefaults().Method != Auto || c.Criterion != nil):
@@ -152,7 +153,7 @@ func (c Config) check() error {
 	case c.Landmarks > 0 && c.Scale == model.ScaleRank:
 		return fmt.Errorf("landmarks cannot be combined with the scale rank; give another scale, or no landmarks")
 	case c.Landmarks < 0 || !(c.Width >= 0) || math.IsInf(c.Width, 0):
-		return fmt.Errorf("%d landmarks of width %g; give numbers from 0", c.Landmarks, c.Width)
+		return fmt.Errorf("landmarks is %d, and their width %g; give numbers from 0", c.Landmarks, c.Width)
 	case c.Blend < 0:
 		return fmt.Errorf("blend is %d; give the number of candidates that auto blends, 1 for the best one alone, "+
 			"or 0 for all that are not significantly worse than it", c.Blend)

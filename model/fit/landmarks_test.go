@@ -235,7 +235,7 @@ func TestLandmarksOfWhatThereIs(t *testing.T) {
 	}
 	for _, c := range []Config{{Landmarks: -1}, {Landmarks: 3, Width: -1}, {Landmarks: 3, Width: math.NaN()},
 		{Landmarks: 3, Width: math.Inf(1)}} {
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "landmarks of width") {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "landmarks is") {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
