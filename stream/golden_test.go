@@ -118,10 +118,10 @@ func (g *golden) note(kind, format string, args ...any) {
 	g.facts[fmt.Sprintf("%s | %s | %s", g.variant, kind, fmt.Sprintf(format, args...))] = true
 }
 
-// goldenPipeline reads the stream that setup makes.
+// goldenPipeline reads the stream that setup makes. Its leases do not expire on a busy machine.
 func goldenPipeline() stream.Pipeline {
 	p := basicPipeline()
-	p.Stream = "IN"
+	p.Stream, p.Lease = "IN", time.Minute
 	return p
 }
 
@@ -266,16 +266,12 @@ func (g *golden) partitions() {
 func (g *golden) blocks() {
 	p := goldenPipeline()
 	p.Stage.Training.Block, p.Stage.Training.Window.Rows = 5, 1000
-	p.Lease = time.Minute
 	g.setup(p)
 	r := startReplica(g, g.server.Connect(), p)
 	for i := range 10 { // no more than a first model takes: which rows of blocks are held out depends on the creation time
 		g.publish("in.x", nil, drawRows(uint64(i), 10, 4).message(g))
 	}
-	natstest.Await(g, "the blocks are learned", func() bool {
-		s := r.pipeline().Stage
-		return s.Live != nil && s.Received == 100 && s.Backlog == 0 && !s.Fitting
-	})
+	g.awaitLearned(r, 100)
 	natstest.Await(g, "the messages are answered", func() bool { return g.server.Count("OUT") == 10 })
 	g.request("live", "status", nil)
 	g.bucket("KV_EMBEDD_LEASES")
@@ -299,6 +295,7 @@ func (g *golden) labels() {
 	})
 	g.publish("labels.x", nats.Header{"X-Custom": {"one"}}, []byte("no Arrow"))
 	natstest.Await(g, "bad labels are a dead letter", func() bool { return g.server.Count("DEAD") == 1 })
+	g.awaitLearned(r, 120)
 	g.letters()
 	g.request("live", "status", nil)
 	g.stop(r)
@@ -317,6 +314,7 @@ func (g *golden) stale() {
 	natstest.Await(g, "a model is live and the messages are answered", func() bool {
 		return r.live() != "" && g.server.Count("OUT") == 9
 	})
+	g.awaitLearned(r, 9*12)
 	time.Sleep(10 * time.Millisecond)
 	g.publish("in.x", nil, drawRows(1, 2, 4).message(g))
 	natstest.Await(g, "the last message is answered", func() bool { return g.server.Count("OUT") == 10 })
@@ -376,7 +374,7 @@ func (g *golden) directory() {
 	if err := nc.Publish("in.x", drawRows(1, 100, 4).message(g)); err != nil {
 		g.Fatal(err)
 	}
-	natstest.Await(g, "a model is live", func() bool { return r.live() != "" && r.pipeline().Stage.Fits > 0 })
+	g.awaitLearned(r, 100)
 	g.request("live", "status", nil)
 	g.stop(r)
 	root := p.Models.Directory
@@ -422,7 +420,7 @@ func (g *golden) edge() {
 		Remotes: []*server.RemoteLeafOpts{to}})
 
 	p := goldenPipeline()
-	p.Edges, p.Lease = []string{"edge"}, time.Minute
+	p.Edges = []string{"edge"}
 	p.Stage.Training.Block, p.Stage.Training.Window.Rows = 5, 1000
 	trains := p
 	trains.Role = stream.RoleTrain
@@ -435,10 +433,7 @@ func (g *golden) edge() {
 		edge.publish("in.x", nil, drawRows(uint64(i), 10, 4).message(g))
 	}
 	natstest.Await(g, "the leaf node answers", func() bool { return edge.server.Count("OUT") == 10 })
-	natstest.Await(g, "all is learned", func() bool {
-		s := trainer.pipeline().Stage
-		return s.Live != nil && s.Received == 100 && s.Backlog == 0 && !s.Fitting
-	})
+	hub.awaitLearned(trainer, 100)
 	hub.stop(trainer)
 	for _, name := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
 		natstest.Await(g, "the leaf node mirrors "+name, func() bool {
@@ -481,6 +476,15 @@ func (g *golden) setup(p stream.Pipeline) {
 func (g *golden) publish(subject string, header nats.Header, body []byte) {
 	g.Helper()
 	g.server.Publish(&nats.Msg{Subject: subject, Header: header, Data: body})
+}
+
+// awaitLearned waits until so many rows are learned, and the outcome of the fit is reported: a model is live before.
+func (g *golden) awaitLearned(r *replica, rows int) {
+	g.Helper()
+	natstest.Await(g, "all rows are learned", func() bool {
+		s := r.pipeline().Stage
+		return s.Live != nil && s.Received == rows && s.Backlog == 0 && !s.Fitting
+	})
 }
 
 // acknowledged reports whether all consumers of a stream have acknowledged up to a message.
