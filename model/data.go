@@ -2,8 +2,7 @@ package model
 
 // Subset copies the rows at the given indices. The rows must be in X, not Stored.
 func (d *Data) Subset(rows []int) *Data {
-	s := &Data{N: len(rows), M: d.M, Classes: d.Classes, Features: d.Features,
-		X: make([]float64, 0, len(rows)*d.M)}
+	s := &Data{N: len(rows), M: d.M, Classes: d.Classes, Features: d.Features, X: make([]float64, 0, len(rows)*d.M)}
 	for _, i := range rows {
 		s.X = append(s.X, d.X[i*d.M:(i+1)*d.M]...)
 		if d.Y != nil {

@@ -50,8 +50,7 @@ type Options struct {
 	Received func() uint64
 }
 
-// Engine runs pipelines over a connection, which the caller owns. Its methods may be called while Run serves. The zero
-// value is not usable.
+// Engine, which New makes, runs pipelines over a connection of the caller. Its methods may be called while Run serves.
 type Engine struct {
 	options Options
 	log     *slog.Logger

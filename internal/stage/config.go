@@ -95,10 +95,10 @@ func checkValues(c *spec.Config) error {
 	if c.Training.Window.Rows < 4 {
 		return fmt.Errorf("a window of %d rows is too small; two classes of two rows need 4", c.Training.Window.Rows)
 	}
-	if t := c.Training; c.Classes < 0 || t.Window.Bytes < 0 || t.Window.Age < 0 || t.Every.Rows < 0 ||
+	if t := c.Training; c.Classes < 0 || c.Epochs < 0 || t.Window.Bytes < 0 || t.Window.Age < 0 || t.Every.Rows < 0 ||
 		t.Every.Period < 0 {
-		return fmt.Errorf("%d classes, a window of %d bytes and %v, and a fit every %d rows or %v: none can be negative",
-			c.Classes, t.Window.Bytes, t.Window.Age, t.Every.Rows, t.Every.Period)
+		return fmt.Errorf("%d classes, %d epochs, a window of %d bytes and %v, and a fit every %d rows or %v: none can be "+
+			"negative", c.Classes, c.Epochs, t.Window.Bytes, t.Window.Age, t.Every.Rows, t.Every.Period)
 	}
 	return nil
 }

@@ -57,16 +57,20 @@ func TestLimitsOfAConfig(t *testing.T) {
 		{func(c *spec.Config) { c.Training.Window.Rows = 3 },
 			"a window of 3 rows is too small; two classes of two rows need 4"},
 		{func(c *spec.Config) { c.Classes = -1 },
-			"-1 classes, a window of 1073741824 bytes and 0s, and a fit every 5000 rows or 10m0s: none can be negative"},
+			"-1 classes, 0 epochs, a window of 1073741824 bytes and 0s, and a fit every 5000 rows or 10m0s: none can be " +
+				"negative"},
+		{func(c *spec.Config) { c.Epochs = -1 },
+			"1000 classes, -1 epochs, a window of 1073741824 bytes and 0s, and a fit every 5000 rows or 10m0s: none can be " +
+				"negative"},
 		{func(c *spec.Config) { c.Training.Window.Bytes = -1 },
-			"1000 classes, a window of -1 bytes and 0s, and a fit every 5000 rows or 10m0s: none can be negative"},
+			"1000 classes, 0 epochs, a window of -1 bytes and 0s, and a fit every 5000 rows or 10m0s: none can be negative"},
 		{func(c *spec.Config) { c.Training.Window.Age = -1 },
-			"1000 classes, a window of 1073741824 bytes and -1ns, and a fit every 5000 rows or 10m0s: none can be " +
+			"1000 classes, 0 epochs, a window of 1073741824 bytes and -1ns, and a fit every 5000 rows or 10m0s: none can be " +
 				"negative"},
 		{func(c *spec.Config) { c.Training.Every.Rows = -1 },
-			"1000 classes, a window of 1073741824 bytes and 0s, and a fit every -1 rows or 0s: none can be negative"},
+			"1000 classes, 0 epochs, a window of 1073741824 bytes and 0s, and a fit every -1 rows or 0s: none can be negative"},
 		{func(c *spec.Config) { c.Training.Every.Period = -1 },
-			"1000 classes, a window of 1073741824 bytes and 0s, and a fit every 0 rows or -1ns: none can be negative"},
+			"1000 classes, 0 epochs, a window of 1073741824 bytes and 0s, and a fit every 0 rows or -1ns: none can be negative"},
 		{func(c *spec.Config) { c.Resume = &spec.Live{} },
 			"Config.Resume has no model; set its Model, or leave Resume nil"},
 		{func(c *spec.Config) { c.Training.Quota.By = spec.QuotaSubject }, ""},

@@ -17,7 +17,7 @@ import (
 // is the Nyström approximation of the kernel's feature map (Williams and Seeger, Using the Nyström method to speed up
 // kernel machines, 2001), so that a linear method fitted on these features draws curved boundaries. Config.Landmarks
 // uses them in one fit. A caller that fits repeatedly keeps them, so that the moments of mapped rows add up. They are
-// immutable.
+// immutable, and the zero value is not usable.
 type Landmarks struct{ of *preprocess.Landmarks }
 
 // DrawLandmarks draws c.Landmarks rows, stratified by class, with the seed c.Seed. Of fewer rows it takes all.
@@ -72,7 +72,8 @@ func (l *Landmarks) fit(ctx context.Context, p *frame.Rows, features []string, c
 
 // FitMoments is [FitMoments] of the moments of rows that Map has mapped.
 func (l *Landmarks) FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
-	c Config) (*model.Model, error) {
+	c Config) (_ *model.Model, err error) {
+	defer parallel.Recover(&err, c.name())
 	m, err := FitMoments(ctx, s, nil, classes, c.withoutPreprocessing())
 	if err != nil {
 		return nil, fmt.Errorf("on the features of %d landmarks: %w", l.Len(), err)

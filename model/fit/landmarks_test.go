@@ -227,6 +227,10 @@ func TestLandmarksOfOtherRows(t *testing.T) {
 }
 
 func TestLandmarksOfWhatThereIs(t *testing.T) {
+	_, err := new(Landmarks).FitMoments(t.Context(), moments.New(2, false), nil, nil, Config{Method: "pca"})
+	if err == nil {
+		t.Error("no landmarks: no error")
+	}
 	iris := fixture.Dataset(t, "iris")
 	few := fit(t, iris, Config{Method: "lda", Dim: 1, Landmarks: 1000})
 	if notes := strings.Join(few.Report().Notes, "; "); !strings.Contains(notes, "150 landmarks instead of 1000") ||
