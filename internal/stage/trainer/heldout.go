@@ -17,7 +17,8 @@ const maxHeldOutRows = 2000
 // It is for streams whose labels come in runs: the newest rows are then of few classes, and here all classes count
 // alike. Rows older than those of the live model are left out, as they may be of an earlier concept. The rows test a
 // candidate once, and its evidence is divided by the number of candidates that they have tested (Bonferroni). Rows that
-// lack a class do not show that a candidate is better: it may be worse for that class.
+// lack a class do not show that a candidate is better than a live model that beats chance: it may be worse for that
+// class.
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{} // that of the fit before, of the same suffix
 	if c.size != 0 || !t.plan.labelled() || !t.labels.HasRuns() {
@@ -32,9 +33,6 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	for i := range rows {
 		x = append(x, rows[i].X...)
 		count[rows[i].Label]++
-	}
-	if c.comparison.Door == policy.DoorBetter && lacksClass(t.data.window, slices.Collect(maps.Keys(count))) {
-		return
 	}
 	ctx = Endless(ctx)
 	v := t.live.Score(ctx, t.data.references, rows, x, true)
@@ -60,6 +58,10 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{Evidence: test.Value() / float64(t.judged), Rows: len(rows),
 		Nearest:        nearest.Value(),
 		CandidateBeats: candidate.BeatsChance(), LiveBeats: live.BeatsChance()}
+	if c.comparison.Door == policy.DoorBetter && c.comparison.HeldOut.LiveBeats &&
+		lacksClass(t.data.window, slices.Collect(maps.Keys(count))) {
+		c.comparison.HeldOut.Evidence = 0
+	}
 }
 
 // lacksClass reports whether rows of these labels lack classes of the window, and those together have at least
