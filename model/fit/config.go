@@ -40,8 +40,11 @@ type Config struct {
 	// Nonlinear lets Auto try normal scores and landmarks too, and blend them. Projecting a row then costs as much as
 	// with a few hundred landmarks.
 	Nonlinear bool
-	Params    map[string]string // of the method, by name; see Method.Params
-	Seed      uint64            // for methods that draw; the same seed gives the same model
+	// DesignEffect is how many rows are worth one independent row, where rows depend on each other: the ridge oas is that
+	// of so many times fewer rows. 0: 1.
+	DesignEffect float64
+	Params       map[string]string // of the method, by name; see Method.Params
+	Seed         uint64            // for methods that draw; the same seed gives the same model
 	// Workers is the most goroutines that a fit runs on concurrently, including the caller's; 0: as many as there are
 	// cores, or as model.Limit of the context allows. The model does not depend on it. (Dense matrix products inside
 	// gonum may briefly use one core more.)
@@ -161,6 +164,8 @@ func (c Config) check() error {
 		return fmt.Errorf("memory is %d; give the bytes that a fit may hold, or 0 for no bound", c.Memory)
 	case c.Workers < 0:
 		return fmt.Errorf("workers is %d; give at least 1, or 0 for all cores", c.Workers)
+	case !(c.DesignEffect == 0 || c.DesignEffect >= 1 && c.DesignEffect <= math.MaxFloat64):
+		return fmt.Errorf("design effect %g; give a number of at least 1, or 0", c.DesignEffect)
 	case c.Outputs < 0 || c.Outputs > 0 && (c.Pad || c.Dim > c.Outputs):
 		return fmt.Errorf("%d outputs for dim %d; give 0, or at least dim, without pad", c.Outputs, c.Dim)
 	case c.Dim < 0 && c.Dim != AutoDim:

@@ -42,6 +42,8 @@ func TestConfigurationsAreRefused(t *testing.T) {
 		{Config{Workers: -1}, "workers is -1; give at least 1, or 0 for all cores"},
 		{Config{Outputs: 3, Dim: 3}, ""},
 		{Config{Outputs: 3, Dim: 4}, "3 outputs for dim 4; give 0, or at least dim, without pad"},
+		{Config{DesignEffect: 0.5}, "design effect 0.5; give a number of at least 1, or 0"},
+		{Config{DesignEffect: math.NaN()}, "design effect NaN"},
 		{Config{Outputs: -1}, "-1 outputs for dim 0; give 0"},
 		{Config{Outputs: 3, Pad: true}, "3 outputs for dim 0; give 0"},
 		{Config{Pad: true}, ""},

@@ -94,7 +94,7 @@ func run(ctx context.Context, t *frame.Task, load func() error, features, classe
 
 func newTask(m *frame.Method, params map[string]string, c Config, report *model.Report) *frame.Task {
 	t := &frame.Task{Method: m, Params: params, D: c.Dim, MaxDim: c.MaxDim, Pad: c.Pad, Outputs: c.Outputs, Seed: c.Seed,
-		Scaling: c.Scale, Progress: c.Progress, Report: report}
+		DesignEffect: c.DesignEffect, Scaling: c.Scale, Progress: c.Progress, Report: report}
 	if c.Memo != nil {
 		if c.Memo.shared == nil {
 			c.Memo.shared = map[string]any{}

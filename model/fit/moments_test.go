@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,37 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/moments"
 )
+
+// TestDesignEffect: with it the ridge of rows that come ten times each is that of the rows once.
+func TestDesignEffect(t *testing.T) {
+	d := uneven()
+	often := &model.Data{M: d.M, Classes: d.Classes, Features: d.Features}
+	for range 10 {
+		often.N += d.N
+		often.X, often.Y = append(often.X, d.X...), append(often.Y, d.Y...)
+	}
+	shrinkage := func(d *model.Data, effect float64, byMoments bool) float64 {
+		c := Config{Method: "lda", DesignEffect: effect, Params: map[string]string{"ridge": "oas"}}
+		m, err := Fit(t.Context(), d, c)
+		if byMoments {
+			s := moments.New(d.M, false)
+			if err := s.Add(t.Context(), d.X, d.Y); err != nil {
+				t.Fatal(err)
+			}
+			m, err = FitMoments(t.Context(), s, d.Features, d.Classes, c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *m.Report().Ridge.Shrinkage
+	}
+	for _, byMoments := range []bool{false, true} {
+		want, got := shrinkage(d, 0, byMoments), shrinkage(often, 10, byMoments)
+		if without := shrinkage(often, 1, byMoments); !(math.Abs(got/want-1) <= 1e-9) || !(without < 0.2*want) {
+			t.Errorf("moments %t: shrinkage %g, want %g; %g without", byMoments, got, want, without)
+		}
+	}
+}
 
 // TestMomentsAreRefused: where moments are not enough, the error says what the method needs.
 func TestMomentsAreRefused(t *testing.T) {

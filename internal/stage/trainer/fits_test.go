@@ -35,6 +35,32 @@ func TestFailedFits(t *testing.T) {
 	}
 }
 
+// TestRidgeOfDependentRows: once it is known how many rows are worth an independent one, the ridge of a fit is that of
+// so many fewer rows.
+func TestRidgeOfDependentRows(t *testing.T) {
+	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
+	shrinkage := func() float64 {
+		_, m, err := l.fitter.fit(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *m.Report().Ridge.Shrinkage
+	}
+	l.drift = evidence.DriftDetector{}
+	if l.drift.Blocks.IsKnown() {
+		t.Fatal("the design effect is known")
+	}
+	independent := shrinkage()
+	for n := range 4000 {
+		l.drift.Blocks.Add(float64(n/8%5) - 2)
+	}
+	effect, rows := l.drift.Blocks.Effect(), float64(l.data.window.Len())
+	want := independent * (rows + 1) / (rows/effect + 1)
+	if got := shrinkage(); !(effect > 5) || !(math.Abs(got/want-1) <= 0.01) {
+		t.Errorf("shrinkage %g with a design effect of %g, want %g; %g without", got, effect, want, independent)
+	}
+}
+
 // TestDoorsOfACandidate: a candidate that was judged by whether it is better needs only be no worse once it has more
 // rows, and starts over; otherwise its evidence stays when it is fitted again.
 func TestDoorsOfACandidate(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/embedd/embedd/internal/stage/evidence"
 	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
@@ -18,6 +19,7 @@ type fitter struct {
 	log       *slog.Logger
 	features  func() []string
 	countFit  func() // counts a fit
+	blocks    *evidence.Dependence
 	landmarks landmarks
 }
 
@@ -37,16 +39,26 @@ func (f *fitter) fit(ctx context.Context, size int) (s *window.Suffix, m *model.
 		if err != nil {
 			return nil, nil, err
 		}
-		m, err = f.fitMoments(ctx, s, f.plan.settingsFor(s, f.data.window.Features()))
+		m, err = f.fitMoments(ctx, s, f.settingsFor(s))
 	} else {
 		s = f.data.window.NewestRows(n)
-		m, err = f.fitRows(ctx, s, f.plan.settingsFor(s, f.data.window.Features()))
+		m, err = f.fitRows(ctx, s, f.settingsFor(s))
 	}
 	f.countFit()
 	if err != nil {
 		return nil, nil, fmt.Errorf("fitting on %d rows: %w", s.Rows, err)
 	}
 	return s, m, nil
+}
+
+// settingsFor returns the settings with which a suffix is fitted. The design effect is unknown before a model is live,
+// and that of longer blocks counts a change of the concept as dependence.
+func (f *fitter) settingsFor(s *window.Suffix) fit.Config {
+	c := f.plan.settingsFor(s, f.data.window.Features())
+	if f.blocks.IsKnown() {
+		c.DesignEffect = min(f.blocks.Effect(), f.blocks.ShortEffect())
+	}
+	return c
 }
 
 // samples returns a suffix in the form of a fit from rows.

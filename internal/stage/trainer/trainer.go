@@ -63,7 +63,8 @@ func New(c *spec.Config, host Host) *Trainer {
 	t := &Trainer{config: c, host: host, log: c.Logger, standby: c.Standby, plan: newPlan(c), heldOutAccuracy: math.NaN()}
 	t.data = &dataset{references: prequential.NewReferences(0), labelled: t.plan.labelled(), log: t.log,
 		features: host.Features, maxClasses: c.Classes}
-	t.fitter = &fitter{plan: t.plan, data: t.data, log: t.log, features: host.Features, countFit: host.CountFit}
+	t.fitter = &fitter{plan: t.plan, data: t.data, log: t.log, features: host.Features, countFit: host.CountFit,
+		blocks: &t.drift.Blocks}
 	t.schedule.Every, t.schedule.Landmarks = c.Training.Every, c.Fit.Landmarks
 	t.schedule.Nested = t.plan.byMoments()
 	if c.Resume != nil {

@@ -26,9 +26,11 @@ type Task struct {
 	padTo      int  // outputs, if the criterion decides fewer
 	Outputs    int  // of a linear map: the solution's, and then zero; 0: those of the solution
 	Seed       uint64
-	Scaling    model.Scale
-	Progress   func(string, float64)
-	Report     *model.Report
+	// DesignEffect is how many rows are worth one independent row; 0: 1
+	DesignEffect float64
+	Scaling      model.Scale
+	Progress     func(string, float64)
+	Report       *model.Report
 	// Memo shares results between fits on the same rows: an evaluation fits a method at several dimensions, and a
 	// learned similarity is the same for all. Its fits must not run concurrently. nil: nothing is shared.
 	Memo map[string]any

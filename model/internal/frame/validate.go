@@ -63,7 +63,7 @@ func validateRidges(ctx context.Context, t *Task, variants []variant,
 	tallies := t.Validate(ctx, "ridge", len(scores), len(ridges), func(ft *Task, i int) {
 		variants[i/len(ridges)].set(ft)
 		if ft.Ridge = scores[i].Ridge; scores[i].OAS {
-			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Basis), ft.Basis.N, ft.Columns)
+			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Basis), ft.independentRows(), ft.Columns)
 			ft.Ridge = max(shrunk, t.Method.Ridge.least(ft.D))
 		}
 	})
@@ -186,7 +186,8 @@ func foldSums(ctx context.Context, t *Task, folds []*fold, pick, deal []int) []*
 // load loads the rows that fold number at trains on, from sums if there are any.
 func (f *fold) load(ctx context.Context, at int, sums []*moments.Set) {
 	t := f.of
-	f.task = &Task{Method: t.Method, Params: t.Params, Seed: t.Seed, Scaling: t.Scaling, Report: &model.Report{}}
+	f.task = &Task{Method: t.Method, Params: t.Params, Seed: t.Seed, DesignEffect: t.DesignEffect, Scaling: t.Scaling,
+		Report: &model.Report{}}
 	if sums == nil {
 		f.err = f.task.Load(ctx, f.rows.Subset(f.train))
 	} else {
