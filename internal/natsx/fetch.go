@@ -61,70 +61,28 @@ type pullRequest struct {
 // server sets.
 func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages, maxBytes int,
 	handle func(*Message)) (n int, err error) {
-	request, err := json.Marshal(pullRequest{Batch: maxMessages, MaxBytes: maxBytes, Expires: PullExpiry,
-		Heartbeat: heartbeat})
-	if err != nil {
-		return 0, err
-	}
-	nc, inbox := js.Conn(), js.Conn().NewInbox()
-	arrived := make(chan *nats.Msg, 2*maxMessages+16) // with room for heartbeats: a full channel is a slow consumer
-	sub, err := nc.ChanSubscribe(inbox, arrived)
+	p, err := openPull(js, c, maxMessages, maxBytes)
 	if err != nil {
 		return 0, err
 	}
 	ended, isEarly := false, false // isEarly: the status that ends the request has arrived before its last messages
-	defer func() {
-		if ended {
-			_ = sub.Unsubscribe()
-		} else {
-			releaseAll(sub, arrived, nc, c)
-		}
-	}()
-	reconnected := nc.StatusChanged(nats.CONNECTED)
-	defer nc.RemoveStatusListener(reconnected)
-	info := c.CachedInfo()
-	if err := nc.PublishRequest(PullSubject(js, info.Stream, info.Name), inbox, request); err != nil {
-		return 0, err
-	}
-	silence := time.NewTimer(maxSilence)
-	defer silence.Stop()
-	heard := time.Now()
+	defer func() { p.close(ended) }()
 	for bytes := 0; n < maxMessages && (maxBytes == 0 || bytes != maxBytes); { // no status comes then
-		var msg *nats.Msg
-		select {
-		case msg = <-arrived:
-		default:
-			select {
-			case msg = <-arrived:
-			case <-silence.C:
-				if rest := maxSilence - time.Since(heard); rest > 0 {
-					silence.Reset(rest)
-					continue
-				}
-			case <-reconnected:
-			case <-ctx.Done():
-			}
-		}
+		msg := p.next(ctx)
 		switch {
 		case ctx.Err() != nil:
-			if msg != nil {
-				release(msg, nc, c)
-			}
+			p.release(msg)
 			return n, ctx.Err()
 		case msg == nil && isEarly:
 			return n, ErrGap
 		case msg == nil:
 			return n, jetstream.ErrNoHeartbeat
-		}
-		if strings.HasPrefix(msg.Reply, AckPrefix) {
+		case isStored(msg):
 			n, bytes = n+1, bytes+msg.Size()
-			handle(&Message{msg: msg, nc: nc})
-			heard = time.Now()
+			handle(&Message{msg: msg, nc: p.nc})
 			continue
 		}
-		heard = time.Now()
 		if ended, err = readStatus(msg); !ended {
-			silence.Reset(maxSilence)
 			continue
 		}
 		delivered, isCounted := deliveredBefore(msg, maxMessages)
@@ -137,28 +95,81 @@ func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, max
 	return n, nil
 }
 
-// releaseAll ends a pull request early and naks what the server has sent for it, so that another client gets these
-// messages at once and not only after the ack wait.
-func releaseAll(sub *nats.Subscription, arrived <-chan *nats.Msg, nc *nats.Conn, c jetstream.Consumer) {
-	if err := sub.Drain(); err != nil { // what the server sends before it processes this still arrives
+// pull is a pull request that was sent.
+type pull struct {
+	nc          *nats.Conn
+	consumer    jetstream.Consumer
+	sub         *nats.Subscription
+	arrived     chan *nats.Msg // messages of the stream, and the server's status messages
+	reconnected chan nats.Status
+	silence     *time.Timer // since the last of them
+}
+
+func openPull(js jetstream.JetStream, c jetstream.Consumer, maxMessages, maxBytes int) (*pull, error) {
+	request, err := json.Marshal(pullRequest{Batch: maxMessages, MaxBytes: maxBytes, Expires: PullExpiry,
+		Heartbeat: heartbeat})
+	if err != nil {
+		return nil, err
+	}
+	p := &pull{nc: js.Conn(), consumer: c, silence: time.NewTimer(maxSilence),
+		arrived: make(chan *nats.Msg, 2*maxMessages+16)} // with room for heartbeats: a full channel is a slow consumer
+	if p.sub, err = p.nc.ChanSubscribe(p.nc.NewInbox(), p.arrived); err != nil {
+		return nil, err
+	}
+	p.reconnected = p.nc.StatusChanged(nats.CONNECTED)
+	info := c.CachedInfo()
+	if err := p.nc.PublishRequest(PullSubject(js, info.Stream, info.Name), p.sub.Subject, request); err != nil {
+		p.close(false)
+		return nil, err
+	}
+	return p, nil
+}
+
+// next returns the next message; nil: the request is lost, or ctx is done.
+func (p *pull) next(ctx context.Context) *nats.Msg {
+	select {
+	case msg := <-p.arrived:
+		return msg
+	default:
+	}
+	p.silence.Reset(maxSilence)
+	select {
+	case msg := <-p.arrived:
+		return msg
+	case <-p.silence.C:
+	case <-p.reconnected:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// close ends the request. If the server has not ended it, what was sent for it is nak'd, so that another client gets
+// these messages at once and not only after the ack wait.
+func (p *pull) close(ended bool) {
+	p.silence.Stop()
+	p.nc.RemoveStatusListener(p.reconnected)
+	if ended {
+		_ = p.sub.Unsubscribe()
 		return
 	}
-	_ = nc.FlushTimeout(releaseWait)
-	for {
-		select {
-		case msg := <-arrived:
-			release(msg, nc, c)
-		default:
-			return
-		}
+	if err := p.sub.Drain(); err != nil { // what the server sends before it processes this still arrives
+		return
+	}
+	_ = p.nc.FlushTimeout(releaseWait)
+	for len(p.arrived) > 0 {
+		p.release(<-p.arrived)
 	}
 }
 
-func release(msg *nats.Msg, nc *nats.Conn, c jetstream.Consumer) {
-	if strings.HasPrefix(msg.Reply, AckPrefix) && c.CachedInfo().Config.AckPolicy != jetstream.AckNonePolicy {
-		_ = (&Message{msg: msg, nc: nc}).Nak() // if it is lost, the message is redelivered after the ack wait
+// release naks a message, if it is one of the stream and needs an acknowledgement.
+func (p *pull) release(msg *nats.Msg) {
+	if isStored(msg) && p.consumer.CachedInfo().Config.AckPolicy != jetstream.AckNonePolicy {
+		_ = (&Message{msg: msg, nc: p.nc}).Nak() // if it is lost, the message is redelivered after the ack wait
 	}
 }
+
+// isStored reports whether a message is one of the stream, and not nil or a status message.
+func isStored(msg *nats.Msg) bool { return msg != nil && strings.HasPrefix(msg.Reply, AckPrefix) }
 
 // PullSubject is the subject of pull requests to a consumer.
 func PullSubject(js jetstream.JetStream, stream, consumer string) string {
