@@ -2,22 +2,26 @@ package relay
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// The headers of W3C Trace Context. They are copied to the answers of an input as all of its headers are; with tracing,
-// the answers name the input's span as their parent.
-const (
-	headerTraceParent = "traceparent"
-	headerTraceState  = "tracestate"
-)
+// traceHeaders are the headers of a message as those of W3C Trace Context. They are copied to the answers of an input as
+// all of its headers are; with tracing, the answers name the input's span as their parent.
+type traceHeaders nats.Header
+
+func (h traceHeaders) Get(key string) string { return nats.Header(h).Get(key) }
+func (h traceHeaders) Set(key, value string) { h[key] = []string{value} }
+func (h traceHeaders) Keys() []string        { return slices.Collect(maps.Keys(h)) }
 
 // beginSpan starts the span of an input, from its receipt to its acknowledgement. Without tracing it does nothing, and
 // the input has no span.
@@ -25,8 +29,7 @@ func beginSpan(s *scope.Scope, in *input) {
 	if s.Tracer == nil {
 		return
 	}
-	ctx := trace.ContextWithRemoteSpanContext(context.Background(), parentOf(in.Header))
-	_, in.span = s.Tracer.Start(ctx, "process "+s.Name, trace.WithSpanKind(trace.SpanKindConsumer),
+	_, in.span = s.Tracer.Start(parentOf(in.Header), "process "+s.Name, trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithTimestamp(in.receivedAt),
 		trace.WithAttributes(attribute.String("messaging.system", "nats"),
 			attribute.String("messaging.destination.name", in.Subject), attribute.String("embedd.pipeline", s.Name),
@@ -76,41 +79,14 @@ func (a *answer) describe() {
 	}
 }
 
-// parentOf reads the span context that a message carries; one that is not valid counts as none.
-func parentOf(h nats.Header) trace.SpanContext {
-	text := h.Get(headerTraceParent)
-	if len(text) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-' || text[:2] == "ff" ||
-		text[:2] == "00" && len(text) > 55 {
-		return trace.SpanContext{}
-	}
-	var c trace.SpanContextConfig
-	var err error
-	if c.TraceID, err = trace.TraceIDFromHex(text[3:35]); err != nil {
-		return trace.SpanContext{}
-	}
-	if c.SpanID, err = trace.SpanIDFromHex(text[36:52]); err != nil {
-		return trace.SpanContext{}
-	}
-	switch text[53:55] { // of the flags only the lowest bit has a meaning
-	default:
-		return trace.SpanContext{}
-	case "00", "02":
-	case "01", "03":
-		c.TraceFlags = trace.FlagsSampled
-	}
-	if state, err := trace.ParseTraceState(h.Get(headerTraceState)); err == nil {
-		c.TraceState = state
-	}
-	c.Remote = true
-	return trace.NewSpanContext(c)
+// parentOf returns a context with the span context that a message carries; one that is not valid counts as none.
+func parentOf(h nats.Header) context.Context {
+	return propagation.TraceContext{}.Extract(context.Background(), traceHeaders(h))
 }
 
 // addParent makes the span of an input the parent of the spans of clients that read its answer.
 func addParent(h nats.Header, span trace.Span) {
-	if span == nil || !span.SpanContext().IsValid() {
-		return
+	if span != nil {
+		propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), traceHeaders(h))
 	}
-	c := span.SpanContext()
-	h[headerTraceParent] = []string{"00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" +
-		c.TraceFlags().String()}
 }

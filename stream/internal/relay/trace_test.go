@@ -14,7 +14,7 @@ import (
 // TestNoTracing: without tracing, spans cost no allocation.
 func TestNoTracing(t *testing.T) {
 	s, in, h := &scope.Scope{}, &input{}, nats.Header{}
-	in.Header = nats.Header{headerTraceParent: []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
+	in.Header = nats.Header{"traceparent": []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
 	a, err := &answer{in: in, result: "out"}, errors.New("no")
 	if n := testing.AllocsPerRun(100, func() {
 		beginSpan(s, in)
@@ -38,7 +38,7 @@ func TestParentOf(t *testing.T) {
 		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01": false,
 		strings.Repeat("x", 1<<20):                                false,
 	} {
-		c := parentOf(nats.Header{headerTraceParent: []string{text}, headerTraceState: []string{"a=1,,=\x00"}})
+		c := trace.SpanContextFromContext(parentOf(nats.Header{"traceparent": {text}, "tracestate": {"a=1,,=\x00"}}))
 		if c.IsValid() != want || c.IsSampled() != (want && strings.Contains(text, "3331-01")) {
 			t.Errorf("%.60q: valid %v, sampled %v", text, c.IsValid(), c.IsSampled())
 		}
