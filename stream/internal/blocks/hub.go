@@ -43,8 +43,7 @@ func (h *hubLearner) SkipTo(live *plugin.Live) {
 	}
 }
 
-// step learns from the next summary, or skips it. The trainer stores the ledger before, so that a restart does not add
-// entries that the model has learned.
+// step learns from the next summary, or skips it.
 func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 	if err := h.refresh(ctx); err != nil {
 		return false, err
@@ -63,31 +62,16 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 		return false, nil
 	}
 	h.waiting.Store("")
-	isNew, isInWindow, isDuplicate := notice.Seq >= h.ledger.Next, notice.Seq >= h.from, h.ledger.IsDuplicate(notice)
+	isInWindow, isDuplicate := notice.Seq >= h.from, h.ledger.IsDuplicate(notice)
 	var summary *stage.RemoteSummary
 	var unfit error // why the summary cannot be learned from
-	if !isDuplicate && (isNew || isInWindow) {
+	if !isDuplicate && (notice.Seq >= h.ledger.Next || isInWindow) {
 		if summary, unfit, err = h.read(ctx, notice); err != nil || summary == nil && unfit == nil {
 			return false, err
 		}
 	}
-	missing, isNewStream := uint64(0), isNew && unfit == nil && h.ledger.IsNewStream(notice)
-	if unfit == nil {
-		missing = h.ledger.Add(notice)
-	} else {
-		h.ledger.Skip(notice) // another summary of its messages is accepted later
-	}
-	if h.replica.IsTrainer() && h.ledger.Next != h.saved {
-		if err := h.bucket.SaveLedger(ctx, h.Name, h.created, h.ledger); err != nil {
-			return false, err
-		}
-		h.saved = h.ledger.Next
-	}
-	h.next, h.failures = notice.Seq+1, 0
-	h.Series.Add(health.Dropped, float64(missing), health.PathLearn)
-	if isNewStream {
-		h.training.SetEvent(fmt.Sprintf("edge %s sends summaries of another stream than before, created at %s; both "+
-			"are learned", notice.Edge, health.Timestamp(time.Unix(0, notice.Created))))
+	if err := h.recordArrival(ctx, notice, unfit != nil); err != nil {
+		return false, err
 	}
 	switch {
 	case !isInWindow: // it was learned
@@ -99,6 +83,31 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 		return true, h.learn(ctx, notice, summary)
 	}
 	return true, nil
+}
+
+// recordArrival moves past a summary, and adds it to the ledger. The trainer stores the ledger before it learns, so that
+// a restart does not add entries that the model has learned.
+func (h *hubLearner) recordArrival(ctx context.Context, notice *summaries.Received, isUnfit bool) error {
+	missing, isNewStream := uint64(0), false
+	if isUnfit {
+		h.ledger.Skip(notice) // another summary of its messages is accepted later
+	} else {
+		isNewStream = notice.Seq >= h.ledger.Next && h.ledger.IsNewStream(notice)
+		missing = h.ledger.Add(notice)
+	}
+	if h.replica.IsTrainer() && h.ledger.Next != h.saved {
+		if err := h.bucket.SaveLedger(ctx, h.Name, h.created, h.ledger); err != nil {
+			return err
+		}
+		h.saved = h.ledger.Next
+	}
+	h.next, h.failures = notice.Seq+1, 0
+	h.Series.Add(health.Dropped, float64(missing), health.PathLearn)
+	if isNewStream {
+		h.training.SetEvent(fmt.Sprintf("edge %s sends summaries of another stream than before, created at %s; both "+
+			"are learned", notice.Edge, health.Timestamp(time.Unix(0, notice.Created))))
+	}
+	return nil
 }
 
 func (h *hubLearner) learn(ctx context.Context, notice *summaries.Received, summary *stage.RemoteSummary) error {

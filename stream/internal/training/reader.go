@@ -227,24 +227,10 @@ func (r *reader) closeCursor(ctx context.Context) {
 // read reads messages of the stream up to a sequence number, as many as one pull has. The next step continues it.
 func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if r.cursor == nil || r.cursorEnd != upTo {
-		r.closeCursor(ctx)
-		if r.cursor, err = r.openCursor(ctx, jetstream.ConsumerConfig{
-			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.at.next}); err != nil {
+		if err := r.openAt(ctx, upTo); err != nil || r.cursor == nil {
 			return err
 		}
-		r.cursorEnd = upTo
-		// Requested after the consumer was created, so that it shows a stream that was recreated before.
-		last, err := r.inspect(ctx, false)
-		if err != nil || r.cursor == nil {
-			return err
-		}
-		if upTo != noEnd && upTo > last { // what is not stored yet must not be skipped
-			r.closeCursor(ctx)
-			if last < r.at.next {
-				return errInconsistent
-			}
-			return r.read(ctx, last)
-		}
+		upTo = r.cursorEnd
 	}
 	if r.at.next > upTo {
 		r.closeCursor(ctx) // the rest was purged
@@ -274,6 +260,28 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	}
 	_, err = r.inspect(ctx, true)
 	return err
+}
+
+// openAt opens the cursor for a read up to a sequence number, or to the end of the stream if that is before. The cursor
+// is closed again if learning continues elsewhere.
+func (r *reader) openAt(ctx context.Context, upTo uint64) (err error) {
+	r.closeCursor(ctx)
+	if r.cursor, err = r.openCursor(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.at.next}); err != nil {
+		return err
+	}
+	r.cursorEnd = upTo
+	// Requested after the consumer was created, so that it shows a stream that was recreated before.
+	last, err := r.inspect(ctx, false)
+	if err != nil || r.cursor == nil || upTo == noEnd || upTo <= last {
+		return err
+	}
+	if last < r.at.next {
+		r.closeCursor(ctx)
+		return errInconsistent
+	}
+	r.cursorEnd = last // what is not stored yet must not be skipped
+	return nil
 }
 
 // inspect requests the state of the input stream, and moves to where learning continues. It returns the sequence number
