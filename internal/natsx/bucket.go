@@ -155,18 +155,10 @@ func (b *Bucket) announceWrite(key string, before, next uint64, err error) {
 }
 
 func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	if b.direct {
-		value, revision, err = b.getDirect(ctx, key)
-		if !errors.Is(err, nats.ErrNoResponders) { // the bucket does not allow it
-			return value, revision, err
-		}
-	}
-	stored, err := NewestMessage(ctx, b.js, b.stream(), b.subject(key))
+	stored, err := b.newest(ctx, key)
 	switch {
-	case err != nil:
-		return nil, 0, fmt.Errorf("reading key %s of bucket %s: %w", key, b.Name(), err)
-	case stored == nil:
-		return nil, 0, nil
+	case stored == nil || err != nil:
+		return nil, 0, err
 	case IsDeleteMarker(stored.Header) && !IsCopy(stored.Header):
 		return nil, stored.Sequence, nil
 	case !b.isEntry(stored.Header):
@@ -174,6 +166,21 @@ func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision ui
 		return nil, stored.Sequence, nil
 	}
 	return append([]byte{}, stored.Data...), stored.Sequence, nil
+}
+
+// newest reads the last message of a key, nil if there is none.
+func (b *Bucket) newest(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
+	if b.direct {
+		stored, err := b.newestDirect(ctx, key)
+		if !errors.Is(err, nats.ErrNoResponders) { // the bucket does not allow it
+			return stored, err
+		}
+	}
+	stored, err := NewestMessage(ctx, b.js, b.stream(), b.subject(key))
+	if err != nil {
+		err = fmt.Errorf("reading key %s of bucket %s: %w", key, b.Name(), err)
+	}
+	return stored, err
 }
 
 func (b *Bucket) isEntry(header nats.Header) bool { return b.mirror || isWritten(header) }
@@ -269,36 +276,27 @@ func storedMessage(ctx context.Context, js jetstream.JetStream, stream string, r
 		nil
 }
 
-// getDirect reads a key with a request whose subject has the key.
-func (b *Bucket) getDirect(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+// newestDirect is newest with a request whose subject has the key.
+func (b *Bucket) newestDirect(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
 	subject := b.subject(key)
 	msg, err := Hedge(ctx, func(ctx context.Context) (*nats.Msg, error) {
 		return b.js.Conn().RequestWithContext(ctx, APIPrefix(b.js)+"DIRECT.GET."+b.stream()+"."+subject, nil)
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	switch status := msg.Header.Get("Status"); {
 	case status == "404":
-		return nil, 0, nil
+		return nil, nil
 	case status != "":
-		return nil, 0, fmt.Errorf("reading key %s of bucket %s: %s %s", key, b.Name(), status,
-			msg.Header.Get("Description"))
+		return nil, fmt.Errorf("reading key %s of bucket %s: %s %s", key, b.Name(), status, msg.Header.Get("Description"))
 	}
-	header := withoutPlace(msg.Header)
 	sequences := msg.Header[jetstream.SequenceHeader]
 	if len(sequences) == 0 {
-		return nil, 0, fmt.Errorf("reading key %s of bucket %s: the answer has no sequence", key, b.Name())
+		return nil, fmt.Errorf("reading key %s of bucket %s: the answer has no sequence", key, b.Name())
 	}
-	revision, err = strconv.ParseUint(sequences[len(sequences)-1], 10, 64)
-	switch {
-	case err != nil || IsDeleteMarker(header) && !IsCopy(header):
-		return nil, revision, err
-	case !b.isEntry(header):
-		b.refuse(key)
-		return nil, revision, nil
-	}
-	return append([]byte{}, msg.Data...), revision, nil
+	revision, err := strconv.ParseUint(sequences[len(sequences)-1], 10, 64)
+	return &jetstream.RawStreamMsg{Header: withoutPlace(msg.Header), Sequence: revision, Data: msg.Data}, err
 }
 
 // IsDeleteMarker reports whether a message of a bucket's stream marks the end of its key: it was deleted, or its TTL

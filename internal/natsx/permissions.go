@@ -89,22 +89,20 @@ type Permission struct {
 }
 
 // DeniedError is an ErrPermissionDenied that names the permission and the fix.
-func (p Permission) DeniedError() error {
-	return &deniedError{p}
-}
+func (p Permission) DeniedError() error { return deniedError(p) }
 
-type deniedError struct{ permission Permission }
+type deniedError Permission
 
-func (e *deniedError) Error() string {
+func (e deniedError) Error() string {
 	action := "publish on"
-	if e.permission.Action == Subscribe {
+	if e.Action == Subscribe {
 		action = "subscribe to"
 	}
 	return fmt.Sprintf("this user has no permission to %s %q: grant it; `embedd setup --permissions` prints the "+
-		"permissions that are needed", action, e.permission.Subject)
+		"permissions that are needed", action, e.Subject)
 }
 
-func (e *deniedError) Unwrap() error { return ErrPermissionDenied }
+func (e deniedError) Unwrap() error { return ErrPermissionDenied }
 
 // UserInfoSubject is where a server answers with the permissions of the requesting user.
 const UserInfoSubject = "$SYS.REQ.USER.INFO"
