@@ -197,7 +197,7 @@ func TestAttemptsOfARecreatedConsumer(t *testing.T) {
 		State: state, Conditions: &health.Conditions{}, Input: input, Log: slog.New(slog.DiscardHandler)}, &Activity{}, 0)
 	r.training = &training.Path{}
 	r.shared.durable = r.ConsumerName()
-	p := &puller{hotPath: r.hotPath, source: r.shared, inFlight: newInFlight(r.activity, nil), unbind: func() {}}
+	p := &puller{hotPath: r.hotPath, source: r.shared, inFlight: newInFlight(r.activity, nil, nil), unbind: func() {}}
 	r.identities.current.Store(&identityKey{})
 	bind := func() *attempts {
 		t.Helper()

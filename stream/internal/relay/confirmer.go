@@ -26,7 +26,6 @@ type confirmer struct {
 	sent      <-chan *answer
 	ahead     []*answer // received from sent and not finished yet
 	confirmed []*answer // confirmed and not acknowledged yet
-	verified  []*source // of those: their consumers are the ones that delivered them
 }
 
 func newConfirmer(p *hotPath, u *publisher) *confirmer {
@@ -68,9 +67,8 @@ func (c *confirmer) finish(ctx context.Context, a *answer) {
 			c.publisher.releaseNext(a)
 		}
 	}()
-	publishing := a.publishing
-	a, err := c.deliver(ctx, a)
-	defer func() { endSpan(publishing, err) }()
+	err := c.deliver(ctx, a)
+	defer func() { endSpan(a.publishing, err) }()
 	for attempt := 0; err != nil; attempt++ {
 		if ctx.Err() != nil {
 			return
@@ -88,7 +86,7 @@ func (c *confirmer) finish(ctx context.Context, a *answer) {
 		if !natsx.Backoff(ctx, attempt) {
 			return
 		}
-		a, err = c.deliver(ctx, a)
+		err = c.deliver(ctx, a)
 	}
 	if n := len(a.parts); n > 0 && !a.parts[n-1].firstSentAt.IsZero() { // else an earlier attempt had stored it
 		c.Series.Stored(a.in.Time, a.parts[n-1].firstSentAt)
@@ -110,7 +108,7 @@ func (c *confirmer) finish(ctx context.Context, a *answer) {
 // deliver waits until the server has confirmed every part. An output that can never be stored is replaced with a dead
 // letter, and such a dead letter is split into smaller messages. The error explains why the answer cannot be stored
 // now.
-func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
+func (c *confirmer) deliver(ctx context.Context, a *answer) error {
 	for i := 0; i < len(a.parts); i++ {
 		o := a.parts[i]
 		confirm := c.confirm
@@ -122,7 +120,7 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 			continue
 		}
 		if finalError(err) == nil {
-			return a, err
+			return err
 		}
 		c.Log.Warn("the server permanently rejects an output", "source", a.in.Origin.Source(), "subject", o.msg.Subject,
 			"error", err)
@@ -130,7 +128,7 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 		if o.deadLetter == nil {
 			c.composer.refreshLimit(ctx, c.OutputPattern())
 			c.publisher.forget(a.parts)
-			a = c.composer.deadMessage(a, err)
+			c.composer.deadMessage(a, err)
 		} else {
 			c.publisher.forget(slices.DeleteFunc(slices.Clone(a.parts), func(b *part) bool {
 				return b.deadLetter != o.deadLetter
@@ -144,10 +142,10 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 			err := fmt.Errorf("a dead letter of %d bytes does not fit into messages of %d: raise max_msg_size of the stream "+
 				"of %s", len(l.body), c.composer.maxBytes(&c.composer.deadLetterLimit), c.Dead)
 			c.composer.refreshLimit(ctx, c.Dead)
-			return a, err
+			return err
 		}
 	}
-	return a, nil
+	return nil
 }
 
 // confirm waits until the server has confirmed a part, and sends it again indefinitely if it cannot be stored now. It
@@ -373,16 +371,16 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 	if len(c.confirmed) == 0 || c.Input == nil {
 		return
 	}
-	c.verified = c.verified[:0]
+	verified := make([]*source, 0, 8)
 	for _, a := range c.confirmed {
 		s := a.in.source
-		if slices.Contains(c.verified, s) {
+		if slices.Contains(verified, s) {
 			continue
 		}
 		if !s.identity.isVerified(c.Conn) && !c.verify(ctx, s) {
 			return // inputs that are not acknowledged are redelivered, and deduplicated
 		}
-		c.verified = append(c.verified, s)
+		verified = append(verified, s)
 	}
 	for i, a := range c.confirmed {
 		if err := c.acknowledgeOne(ctx, a.in); err != nil {

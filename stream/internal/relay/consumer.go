@@ -13,7 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
 )
@@ -190,37 +189,6 @@ func (c *consumers) check(ctx context.Context, q needs.Partition, now jetstream.
 		_, err := c.JS.UpdateConsumer(ctx, c.Stream, wanted)
 		return err
 	})
-}
-
-// minNewestAnswers is how many of the newest answers in a sink are read at least to find that sequence.
-const minNewestAnswers = firstLookBack / 4
-
-// newestAnswered returns the highest sequence of an input whose answer is stored. Up to it the first delivery of a
-// message need not be the first attempt: the consumer may have been deleted and created again, or a server that
-// crashed has lost its newest state. Other pipelines may have stored any number of messages behind the answers, also on
-// the same subject. Messages from before the input stream are no answers to it.
-func (c *consumers) newestAnswered(ctx context.Context, created time.Time) (newest uint64, err error) {
-	key := c.identities.current.Load()
-	for _, s := range c.dedup.sinks {
-		for lookBack, isEnough := uint64(firstLookBack), false; !isEnough; lookBack *= 4 {
-			from, isAll := s.before(lookBack)
-			answers, isOlder := 0, false
-			reached, err := s.read(ctx, from, func(stored storedAnswer) {
-				isOlder = isOlder || stored.at.Before(created.Add(-maxClockSkew))
-				o := wire.Origin{Stream: c.Stream, Created: created}
-				names, seq := key.lookupNames(stored, o)
-				if o.Seq = seq; len(names) > 0 && (key.isNewerThan(o) || c.identities.isOurs(o, stored.id)) {
-					answers++
-					newest = max(newest, seq)
-				}
-			})
-			if err != nil {
-				return 0, err
-			}
-			isEnough = isAll || isOlder || answers >= minNewestAnswers || !reached.created.Equal(from.created)
-		}
-	}
-	return newest, nil
 }
 
 // unacknowledged counts the messages that a consumer has not delivered or that are not acknowledged.

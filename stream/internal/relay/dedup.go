@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"strings"
 	"time"
@@ -58,25 +59,42 @@ type knownAnswer struct {
 // maxKnownAnswers bounds the memory of knownAnswers (Invariant 5).
 const maxKnownAnswers = spec.MaxAckPending
 
-// add adds an answer. If there are too many it drops the later half of the range.
-func (k *knownAnswers) add(id string, seq uint64, at time.Time) {
-	if seq < k.from || seq >= k.to {
-		return
+// covers reports whether it has the answers to an input under a key.
+func (k *knownAnswers) covers(in *input, key *identityKey) bool {
+	seq := in.Origin.Seq
+	return k != nil && k.key == key && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to
+}
+
+// add adds a stored message if it answers an input in the range, and returns the input; o is the origin of inputs. If
+// there are too many it drops the later half of the range.
+func (k *knownAnswers) add(stored storedAnswer, o wire.Origin) (seq uint64, isAnswer bool) {
+	names, seq := k.key.lookupNames(stored, o)
+	if len(names) == 0 || seq < k.from || seq >= k.to {
+		return seq, len(names) > 0
 	}
-	k.ids[id] = knownAnswer{seq, at.UnixNano()}
+	for _, name := range names {
+		k.ids[name] = knownAnswer{seq, stored.at.UnixNano()}
+	}
 	if len(k.ids) < maxKnownAnswers {
-		return
+		return seq, true
 	}
 	newest := k.from
 	for _, one := range k.ids {
 		newest = max(newest, one.seq)
 	}
 	k.to = k.from + (newest-k.from)/2 + 1
-	for id, one := range k.ids {
-		if one.seq >= k.to {
-			delete(k.ids, id)
-		}
+	maps.DeleteFunc(k.ids, func(_ string, one knownAnswer) bool { return one.seq >= k.to })
+	return seq, true
+}
+
+// readOn adds the answers that a sink has stored since the last read.
+func (k *knownAnswers) readOn(ctx context.Context, s *sink, o wire.Origin) error {
+	now := time.Now()
+	reached, err := s.read(ctx, k.upTo, func(stored storedAnswer) { k.add(stored, o) })
+	if err == nil {
+		k.upTo, k.readAt = reached, now
 	}
+	return err
 }
 
 // addSink finds the stream that stores the messages of a subject.
@@ -139,11 +157,10 @@ func (d *dedup) lookUp(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// markStored marks the parts of an answer that an earlier attempt of any process stored. mayBeAnswered is false if the
-// input was never delivered before: then nothing is read. It retries until ctx is done; then the answer must not be
-// sent, since it may be stored. One goroutine calls it.
-func (d *dedup) markStored(ctx context.Context, a *answer, mayBeAnswered bool) {
-	if d == nil || !mayBeAnswered {
+// markStored marks the parts of an answer that an earlier attempt of any process stored. It retries until ctx is done;
+// then the answer must not be sent, since it may be stored. One goroutine calls it.
+func (d *dedup) markStored(ctx context.Context, a *answer) {
+	if d == nil {
 		return
 	}
 	found := 0
@@ -208,60 +225,68 @@ func (d *dedup) isStored(ctx context.Context, o *part) (bool, error) {
 	return false, nil
 }
 
-// firstLookBack is how many messages before the end of a stream are read first.
-const firstLookBack = 4096
-
 // maxClockSkew is the assumed difference between the clocks of two servers of a cluster.
 const maxClockSkew = time.Minute
 
 // readAnswers reads which answers to an input and later ones are stored, unless it is known. Newer answers are read
 // again when they are so old that the server may have forgotten them.
 func (d *dedup) readAnswers(ctx context.Context, s *sink, in *input, key *identityKey) error {
-	k, seq := d.known[s], in.Origin.Seq
-	if k != nil && k.key == key && k.input.Equal(in.Origin.Created) && k.from <= seq && seq < k.to &&
-		s.position().seq < k.upTo.seq+maxKnownAnswers {
+	if k := d.known[s]; k.covers(in, key) && s.position().seq < k.upTo.seq+maxKnownAnswers {
 		if time.Since(k.readAt) < time.Duration(s.window.Load())/2 {
 			return nil
 		}
-		now := time.Now()
-		reached, err := s.read(ctx, k.upTo, func(stored storedAnswer) {
-			names, seq := key.lookupNames(stored, in.Origin)
-			for _, name := range names {
-				k.add(name, seq, stored.at)
-			}
-		})
-		if err == nil {
-			k.upTo, k.readAt = reached, now
-		}
-		return err
+		return k.readOn(ctx, s, in.Origin)
 	}
-	for lookBack := uint64(firstLookBack); ; lookBack *= 4 {
-		now := time.Now()
-		from, isAll := s.before(lookBack)
-		k := &knownAnswers{input: in.Origin.Created, key: key, from: seq, to: math.MaxUint64, ids: map[string]knownAnswer{},
-			readAt: now}
+	var k *knownAnswers
+	reached, err := s.readNewest(ctx, func() (take func(storedAnswer), isEnough func() bool) {
+		k = &knownAnswers{input: in.Origin.Created, key: key, from: in.Origin.Seq, to: math.MaxUint64,
+			ids: map[string]knownAnswer{}, readAt: time.Now()}
 		earlier, isOlder, o := map[uint64]bool{}, false, in.Origin
-		reached, err := s.read(ctx, from, func(stored storedAnswer) {
+		take = func(stored storedAnswer) {
 			isOlder = isOlder || stored.at.Before(in.timeAt(s).Add(-maxClockSkew))
-			names, n := key.lookupNames(stored, in.Origin)
-			for _, name := range names {
-				if n >= seq {
-					k.add(name, n, stored.at)
-				} else if o.Seq = n; key.isNewerThan(o) || d.identities.isOurs(o, stored.id) {
-					earlier[n] = true
-				}
+			seq, isAnswer := k.add(stored, o)
+			if o.Seq = seq; isAnswer && seq < k.from && d.identities.isOurs(o, stored.id) {
+				earlier[seq] = true
 			}
-		})
-		if err != nil {
-			return err
 		}
 		// The answer to an input was stored after its first delivery. At that time at most maxUnacked inputs before it were
 		// unacknowledged. So behind the answer at most maxUnacked answers of this pipeline belong to inputs before it, and as
 		// many to a stream of the same name that was there before.
-		if isOlder || len(earlier) > 2*d.maxUnacked || isAll || !reached.created.Equal(from.created) {
-			k.upTo = reached
-			d.known[s] = k
-			return nil
+		return take, func() bool { return isOlder || len(earlier) > 2*d.maxUnacked }
+	})
+	if err != nil {
+		return err
+	}
+	k.upTo = reached
+	d.known[s] = k
+	return nil
+}
+
+// minNewestAnswers is how many of the newest answers in a sink are read at least to find the newest answered input.
+const minNewestAnswers = firstLookBack / 4
+
+// newestAnswered returns the highest sequence of an input whose answer is stored, of a stream that was created at a
+// time. Up to it the first delivery of a message need not be the first attempt: the consumer may have been deleted and
+// created again, or a server that crashed has lost its newest state. Other pipelines may have stored any number of
+// messages behind the answers, also on the same subject. Messages from before the input stream are no answers to it.
+func (d *dedup) newestAnswered(ctx context.Context, stream string, created time.Time) (newest uint64, err error) {
+	key := d.identities.current.Load()
+	for _, s := range d.sinks {
+		_, err := s.readNewest(ctx, func() (take func(storedAnswer), isEnough func() bool) {
+			answers, isOlder, o := 0, false, wire.Origin{Stream: stream, Created: created}
+			take = func(stored storedAnswer) {
+				isOlder = isOlder || stored.at.Before(created.Add(-maxClockSkew))
+				names, seq := key.lookupNames(stored, o)
+				if o.Seq = seq; len(names) > 0 && d.identities.isOurs(o, stored.id) {
+					answers++
+					newest = max(newest, seq)
+				}
+			}
+			return take, func() bool { return isOlder || answers >= minNewestAnswers }
+		})
+		if err != nil {
+			return 0, err
 		}
 	}
+	return newest, nil
 }

@@ -58,7 +58,7 @@ func TestAnswerFarBack(t *testing.T) {
 	}{{19_000, true}, {20_001, false}, {3, true}, {2, false}, {4, true}} {
 		o := to(c.seq)
 		o.sink = dedup.sinks["out.x"]
-		dedup.markStored(t.Context(), &answer{in: o.in, parts: []*part{o}}, true)
+		dedup.markStored(t.Context(), &answer{in: o.in, parts: []*part{o}})
 		if o.isStored != c.stored {
 			t.Errorf("the answer to %d: stored is %t, want %t", c.seq, o.isStored, c.stored)
 		}
@@ -72,7 +72,7 @@ func TestAnswerFarBack(t *testing.T) {
 	for _, window := range []time.Duration{time.Hour, 0} {
 		want := window == 0
 		another.sink.window.Store(int64(window))
-		if dedup.markStored(t.Context(), &answer{in: another.in, parts: []*part{another}}, true); another.isStored != want {
+		if dedup.markStored(t.Context(), &answer{in: another.in, parts: []*part{another}}); another.isStored != want {
 			t.Errorf("with a window of %v the answer of another process is found: %t", window, another.isStored)
 		}
 	}
@@ -84,7 +84,7 @@ func TestAnswerFarBack(t *testing.T) {
 		return o, &answer{in: o.in, parts: []*part{o}}
 	}
 	o, a := restored()
-	if dedup.markStored(t.Context(), a, true); o.isStored {
+	if dedup.markStored(t.Context(), a); o.isStored {
 		t.Error("the answer to an earlier input of the same sequence counts")
 	}
 	o, a = restored()
@@ -133,12 +133,10 @@ func newestAnsweredBehind(t *testing.T, subject string) {
 	one.in = &input{Message: scope.Message{Origin: o, Time: created.Add(2 * maxClockSkew)}, receivedAt: time.Now(),
 		source: &source{}}
 	one.in.source.ahead.Store(int64(2 * maxClockSkew)) // the clock of the input's server
-	if d.markStored(t.Context(), &answer{in: one.in, parts: []*part{one}}, true); !one.isStored {
+	if d.markStored(t.Context(), &answer{in: one.in, parts: []*part{one}}); !one.isStored {
 		t.Error("the answer is not found")
 	}
-	c := &consumers{hotPath: &hotPath{Scope: &scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in"}}, dedup: d,
-		identities: identities}}
-	if newest, err := c.newestAnswered(t.Context(), created); newest != o.Seq || err != nil {
+	if newest, err := d.newestAnswered(t.Context(), "in", created); newest != o.Seq || err != nil {
 		t.Errorf("the newest input with an answer is %d, want %d; %v", newest, o.Seq, err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -182,12 +181,14 @@ func (i *identities) second(o *part) string {
 	return i.current.Load().SecondID(o.in.Origin, i.Name, o.kind, o.index)
 }
 
-// isOurs reports whether an identity is the one of an output of an input, or of its dead letter as a whole.
+// isOurs reports whether an identity is the one of an output of an input, or of its dead letter as a whole. For an input
+// that is older than the key it may be any.
 func (i *identities) isOurs(o wire.Origin, id string) bool {
 	key := i.current.Load()
-	return slices.ContainsFunc([]wire.Answer{wire.AnswerOut, wire.AnswerDead}, func(kind wire.Answer) bool {
+	is := func(kind wire.Answer) bool {
 		return id == key.ID(o, i.Name, kind, 0) || id == key.SecondID(o, i.Name, kind, 0)
-	})
+	}
+	return key.isNewerThan(o) || is(wire.AnswerOut) || is(wire.AnswerDead)
 }
 
 // isNewerThan reports whether the key was made after an input, which may therefore have an answer under any identity.

@@ -22,6 +22,7 @@ type inFlight struct {
 	bytes      int64
 	queued     int64         // bytes of messages that are not being processed yet
 	processing int           // messages that are
+	maxBytes   func() int64  // up to which messages are pulled and expanded
 	maxInputs  func() int    // messages that may be held
 	freed      chan struct{} // signalled to pulls when bytes were freed
 	removed    chan struct{} // signalled to the transformer when a message was removed
@@ -37,9 +38,9 @@ type inputKey struct {
 
 func keyOf(in *input) inputKey { return inputKey{in.Origin.Created.UnixNano(), in.Origin.Seq} }
 
-func newInFlight(a *Activity, maxInputs func() int) *inFlight {
-	return &inFlight{inputs: map[inputKey]*input{}, maxInputs: maxInputs, freed: make(chan struct{}, 1),
-		removed: make(chan struct{}, 1), activity: a}
+func newInFlight(a *Activity, maxBytes func() int64, maxInputs func() int) *inFlight {
+	return &inFlight{inputs: map[inputKey]*input{}, maxBytes: maxBytes, maxInputs: maxInputs,
+		freed: make(chan struct{}, 1), removed: make(chan struct{}, 1), activity: a}
 }
 
 // markStale marks messages of a stream with another creation time: they are answered, but not acknowledged.
@@ -124,12 +125,12 @@ func (f *inFlight) await(ctx context.Context, changed <-chan struct{}, isReady f
 	}
 }
 
-// beginProcessing waits until there is room for the expanded message within limit, and counts it as processing. One
-// message always has room when no other is processed; one that must be alone waits for that. It returns false when ctx
-// is done first.
-func (f *inFlight) beginProcessing(ctx context.Context, in *input, expanded, limit int64, mustBeAlone bool) bool {
+// beginProcessing waits until there is room for the expanded message, and counts it as processing. One message always
+// has room when no other is processed; a suspect waits for that. It returns false when ctx is done first.
+func (f *inFlight) beginProcessing(ctx context.Context, in *input, expanded int64) bool {
+	limit := f.maxBytes()
 	if !f.await(ctx, f.removed, func() bool {
-		if f.processing > 0 && (mustBeAlone || f.bytes+expanded > limit) {
+		if f.processing > 0 && (in.isSuspect || f.bytes+expanded > limit) {
 			return false
 		}
 		in.isProcessing, in.expanded = true, expanded
@@ -167,7 +168,8 @@ func (f *inFlight) size() int64 {
 }
 
 // hasRoom reports whether one more message may be held.
-func (f *inFlight) hasRoom(limit int64) bool {
+func (f *inFlight) hasRoom() bool {
+	limit := f.maxBytes()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bytes < limit && len(f.inputs) < f.maxInputs()
@@ -177,7 +179,8 @@ func (f *inFlight) hasRoom(limit int64) bool {
 // of the messages that may be held, so that no pull is for a few. It waits while more than one pull's bytes are queued:
 // messages that are pulled long before they are processed only fill memory, and have left the processor's caches by
 // then.
-func (f *inFlight) awaitRoom(ctx context.Context, limit int64) (bytes int64, messages int) {
+func (f *inFlight) awaitRoom(ctx context.Context) (bytes int64, messages int) {
+	limit := f.maxBytes()
 	if !f.await(ctx, f.freed, func() bool {
 		bytes, messages = limit-f.bytes, f.maxInputs()-len(f.inputs)
 		return bytes > 0 && messages >= max(f.maxInputs()/2, 1) && f.queued <= natsx.MaxFetchBytes

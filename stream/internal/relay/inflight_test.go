@@ -13,7 +13,7 @@ import (
 // known.
 func TestHeld(t *testing.T) {
 	var p Activity
-	h := newInFlight(&p, (&utilization{}).maxMessages)
+	h := newInFlight(&p, func() int64 { return 100 }, (&utilization{}).maxMessages)
 	if p.Trainer()() {
 		t.Error("nothing is held, and something waits")
 	}
@@ -21,13 +21,13 @@ func TestHeld(t *testing.T) {
 	if !h.add(a) || h.add(&input{Message: scope.Message{Origin: wire.Origin{Seq: 1}}, size: 60}) {
 		t.Fatal("a message is held once")
 	}
-	if free, _ := h.awaitRoom(context.Background(), 100); free != 40 {
+	if free, _ := h.awaitRoom(context.Background()); free != 40 {
 		t.Errorf("%d bytes free, want 40", free)
 	}
 	h.add(&input{Message: scope.Message{Origin: wire.Origin{Seq: 2}}, size: 60})
 	got := make(chan int64, 1)
 	go func() {
-		free, _ := h.awaitRoom(context.Background(), 100)
+		free, _ := h.awaitRoom(context.Background())
 		got <- free
 	}()
 	select {

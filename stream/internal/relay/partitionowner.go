@@ -174,7 +174,7 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 		return err
 	}
 	if s.current.Newest == 0 {
-		if s.current.Newest, err = o.consumers.newestAnswered(ctx, created); err != nil {
+		if s.current.Newest, err = o.dedup.newestAnswered(ctx, o.Stream, created); err != nil {
 			return err
 		}
 	}
@@ -185,7 +185,7 @@ func (o *partitionOwner) pull(ctx context.Context, q needs.Partition, s *source)
 		if !o.gate.wait(ctx, anyReason) {
 			return nil
 		}
-		room, messages := o.inFlight.awaitRoom(ctx, o.maxInFlight())
+		room, messages := o.inFlight.awaitRoom(ctx)
 		if room == 0 {
 			return nil
 		}

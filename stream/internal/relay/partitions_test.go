@@ -155,7 +155,7 @@ func TestErrorOfReleasedPartition(t *testing.T) {
 	conditions := &health.Conditions{}
 	r := New(&scope.Scope{Pipeline: spec.Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: 2}, JS: s.JS,
 		Conditions: conditions, Log: slog.New(slog.DiscardHandler)}, &Activity{}, 0)
-	o := &partitionOwner{partitions: r.partitions, work: t.Context(), inFlight: newInFlight(r.activity, nil)}
+	o := &partitionOwner{partitions: r.partitions, work: t.Context(), inFlight: newInFlight(r.activity, nil, nil)}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { o.own(ctx, needs.Partition{Number: 1, Of: 2}, l, l.Term()) }) // the consumer p is missing
@@ -180,9 +180,9 @@ func TestInOrderPulls(t *testing.T) {
 	const partitions, bulk = 8, 29 << 20
 	p := New(&scope.Scope{Pipeline: spec.Pipeline{Partitions: partitions, InFlight: 64 << 20}, Conn: s.JS.Conn()},
 		&Activity{}, 0).partitions
-	h := newInFlight(&Activity{}, func() int { return maxPending })
+	h := newInFlight(&Activity{}, p.maxInFlight, func() int { return maxPending })
 	for range partitions {
-		if free, _ := h.awaitRoom(t.Context(), p.maxInFlight()); free <= 0 {
+		if free, _ := h.awaitRoom(t.Context()); free <= 0 {
 			t.Fatal("a partition has no room for a pull")
 		}
 	}
@@ -197,7 +197,7 @@ func TestInOrderPulls(t *testing.T) {
 	cancel()
 	worked := 0
 	for range 2 {
-		if in := add(1 << 20); h.beginProcessing(over, in, bulk, p.maxInFlight(), false) {
+		if in := add(1 << 20); h.beginProcessing(over, in, bulk) {
 			worked++
 		}
 	}
@@ -218,12 +218,12 @@ func TestInOrderPulls(t *testing.T) {
 // is notified first.
 func TestAllPartitionsNotified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newInFlight(&Activity{}, func() int { return maxPending })
+		h := newInFlight(&Activity{}, func() int64 { return 2 }, func() int { return maxPending })
 		in := &input{size: 2}
 		h.add(in)
 		var wg sync.WaitGroup
 		for range 8 {
-			wg.Go(func() { h.awaitRoom(t.Context(), 2) })
+			wg.Go(func() { h.awaitRoom(t.Context()) })
 		}
 		synctest.Wait()
 		h.remove(in)

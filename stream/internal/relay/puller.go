@@ -105,7 +105,7 @@ func (p *puller) bind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answered, err := p.consumers.newestAnswered(ctx, created)
+	answered, err := p.dedup.newestAnswered(ctx, p.Stream, created)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (p *puller) awaitReady() (bytes int64, messages int) {
 		return 0, 0
 	}
 	if !readsOnce || !p.gate.isWaitingForModel() {
-		return p.inFlight.awaitRoom(p.bound, p.InFlight)
+		return p.inFlight.awaitRoom(p.bound)
 	}
 	// What was pulled just before waits for a model, which it may be needed to fit.
 	for _, in := range p.inFlight.notOffered() {
@@ -205,7 +205,7 @@ func (p *puller) take(ctx context.Context, in *input) {
 	if isWaiting && p.training.Feed.WaitRoom(ctx) {
 		p.training.Offer(&in.Message, &in.training)
 	}
-	if !isWaiting || p.inFlight.hasRoom(p.InFlight) {
+	if !isWaiting || p.inFlight.hasRoom() {
 		if p.inFlight.add(in) {
 			p.out(in)
 		}

@@ -164,10 +164,10 @@ func (r *Relay) SendLabelDeadLetter(ctx context.Context, m *scope.Message, cause
 		return nil
 	}
 	// An earlier process may have sent it: labels are read again after a restart.
-	r.labelDeadLetters.markStored(ctx, a, true)
+	r.labelDeadLetters.markStored(ctx, a)
 	u := newPublisher(r.Conn, r.Models.Hub)
 	defer u.close()
-	a, err := newConfirmer(r.hotPath, u).deliver(ctx, a)
+	err := newConfirmer(r.hotPath, u).deliver(ctx, a)
 	if err == nil {
 		r.logDeadLetters(a)
 	}

@@ -32,7 +32,7 @@ type serving struct {
 // Serve answers the messages of the input stream in order until ctx is done, and then those that were pulled before, as
 // far as the drain timeout allows. connClosed is done when the connection was closed: then nothing can be answered.
 func (r *Relay) Serve(ctx, connClosed context.Context) (err error) {
-	s := &serving{Relay: r, inFlight: newInFlight(r.activity, r.utilization.maxMessages),
+	s := &serving{Relay: r, inFlight: newInFlight(r.activity, r.partitions.maxInFlight, r.utilization.maxMessages),
 		publisher: newPublisher(r.Conn, r.Models.Hub), endWait: r.utilization.wait()}
 	defer r.flushDeadLetterLog()
 	defer s.publisher.close()
@@ -137,7 +137,7 @@ func (s *serving) process(in *input) *answer {
 	}
 	s.Running.Open(&s.transformer.opened, in.Data)
 	expanded := int64(s.Running.Expanded(&s.transformer.opened) - len(in.Data))
-	if !s.inFlight.beginProcessing(s.work, in, expanded, s.partitions.maxInFlight(), in.isSuspect) {
+	if !s.inFlight.beginProcessing(s.work, in, expanded) {
 		return nil
 	}
 	beginSpan(s.Scope, in)

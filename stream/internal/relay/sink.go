@@ -118,14 +118,22 @@ func answerOf(h nats.Header, at time.Time) storedAnswer {
 // errNotStored is the error of a lookup of a message that its stream does not have yet.
 var errNotStored = errors.New("the server names a duplicate that the stream does not have yet")
 
+// current refreshes the state of the stream and returns it.
+func (s *sink) current(ctx context.Context) (*jetstream.StreamInfo, error) {
+	stream, err := natsx.Hedge(ctx, s.refresh)
+	if err != nil {
+		return nil, fmt.Errorf("finding the stream of %s: %w", s.subject, natsx.ExplainPublishError(err, s.subject))
+	}
+	return stream.CachedInfo(), nil
+}
+
 // has reports whether the message with a sequence is a part: its subject, identity, source and time are. A message that
 // is gone counts, since an answer that its stream has deleted must not be stored again.
 func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
-	stream, err := natsx.Hedge(ctx, s.refresh)
+	info, err := s.current(ctx)
 	if err != nil {
-		return false, fmt.Errorf("finding the stream of %s: %w", s.subject, natsx.ExplainPublishError(err, s.subject))
+		return false, err
 	}
-	info := stream.CachedInfo()
 	msg, err := natsx.StoredMessage(ctx, s.js, info.Config.Name, seq)
 	if err != nil {
 		return false, fmt.Errorf("reading message %d of stream %s: %w", seq, info.Config.Name, err)
@@ -141,17 +149,30 @@ func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
 		(msg.Subject == o.msg.Subject || natsx.StoredFilter(&info.Config, o.msg.Subject) == ""), nil
 }
 
-// maxUnknown is how often a consumer that was just created is asked for while its leader is not known: for six seconds.
-const maxUnknown = 7
+// firstLookBack is how many messages before the end of a stream are read first.
+const firstLookBack = 4096
+
+// readNewest reads the newest messages, and each time that they are not enough again four times as many. It calls
+// collect before each read.
+func (s *sink) readNewest(ctx context.Context, collect func() (take func(storedAnswer), isEnough func() bool)) (
+	reached position, err error) {
+	for lookBack := uint64(firstLookBack); ; lookBack *= 4 {
+		from, isAll := s.before(lookBack)
+		take, isEnough := collect()
+		reached, err = s.read(ctx, from, take)
+		if err != nil || isAll || isEnough() || !reached.created.Equal(from.created) {
+			return reached, err
+		}
+	}
+}
 
 // read passes the headers of the messages behind a position to take, and returns the position that it reached. It
 // reads all messages if the stream was created again.
 func (s *sink) read(ctx context.Context, from position, take func(storedAnswer)) (position, error) {
-	stream, err := natsx.Hedge(ctx, s.refresh)
+	info, err := s.current(ctx)
 	if err != nil {
-		return from, fmt.Errorf("finding the stream of %s: %w", s.subject, natsx.ExplainPublishError(err, s.subject))
+		return from, err
 	}
-	info := stream.CachedInfo()
 	if !info.Created.Equal(from.created) {
 		from = position{created: info.Created}
 	}
@@ -159,51 +180,57 @@ func (s *sink) read(ctx context.Context, from position, take func(storedAnswer))
 	if info.State.Msgs == 0 || end.seq == from.seq {
 		return end, nil
 	}
-	filter := natsx.StoredFilter(&info.Config, s.subject)
-	config := jetstream.ConsumerConfig{OptStartSeq: from.seq + 1, FilterSubject: filter}
-	r, err := s.openReader(ctx, info.Config.Name, config)
-	if err != nil {
+	if err := s.readBehind(ctx, &info.Config, from.seq, take); err != nil {
 		return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 	}
+	return end, nil
+}
+
+// maxUnknown is how often a consumer that was just created is asked for while its leader is not known: for six seconds.
+const maxUnknown = 7
+
+// readBehind passes the headers of the messages behind a sequence to take.
+func (s *sink) readBehind(ctx context.Context, c *jetstream.StreamConfig, seq uint64, take func(storedAnswer)) error {
+	filter := natsx.StoredFilter(c, s.subject)
+	r, err := s.openReader(ctx, c.Name, seq+1, filter)
+	if err != nil {
+		return err
+	}
 	defer r.Close(ctx)
-	hasRead, last := false, from.seq
+	hasRead := false
 	for pending, attempt := r.Pending(), 0; pending > 0; {
 		most := int(min(pending, natsx.MaxFetchMessages))
 		n, err := r.Fetch(ctx, nil, most, natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			hasRead = true
 			if meta, err := msg.Metadata(); err == nil {
-				last = meta.Sequence.Stream
+				seq = meta.Sequence.Stream
 				take(answerOf(msg.Headers(), meta.Timestamp))
 			}
 		})
-		if errors.Is(err, nats.ErrNoResponders) && !hasRead && attempt < maxUnknown && natsx.Backoff(ctx, attempt) {
+		switch {
+		case errors.Is(err, nats.ErrNoResponders) && !hasRead && attempt < maxUnknown && natsx.Backoff(ctx, attempt):
 			attempt++ // the server does not know yet that another one has created the consumer
-			continue
-		}
-		if err != nil {
-			return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
-		}
-		if n == 0 { // the rest was deleted, or the server is too slow
-			newest, err := natsx.NewestMessage(ctx, s.js, info.Config.Name, cmp.Or(filter, ">"))
-			if err == nil && newest != nil && newest.Sequence > last {
-				err = fmt.Errorf("the server has delivered no message behind %d within %v", last, natsx.PullExpiry)
+		case err != nil:
+			return err
+		case n == 0: // the rest was deleted, or the server is too slow
+			newest, err := natsx.NewestMessage(ctx, s.js, c.Name, cmp.Or(filter, ">"))
+			if err == nil && newest != nil && newest.Sequence > seq {
+				err = fmt.Errorf("the server has delivered no message behind %d within %v", seq, natsx.PullExpiry)
 			}
-			if err != nil {
-				return from, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
-			}
-			break
+			return err
+		default:
+			pending -= min(pending, uint64(n))
 		}
-		pending -= min(pending, uint64(n))
 	}
-	return end, nil
+	return nil
 }
 
-// openReader creates a consumer that reads the headers of a stream's messages. With a name, a repeated request creates
-// the same consumer.
-func (s *sink) openReader(ctx context.Context, stream string, c jetstream.ConsumerConfig) (*natsx.Reader, error) {
-	c.Name, c.DeliverPolicy = strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix), jetstream.DeliverByStartSequencePolicy
-	c.AckPolicy, c.HeadersOnly, c.MemoryStorage = jetstream.AckNonePolicy, true, true
-	c.InactiveThreshold = time.Minute
+// openReader creates a consumer that reads the headers of a stream's messages from a sequence on. With a name, a
+// repeated request creates the same consumer.
+func (s *sink) openReader(ctx context.Context, stream string, first uint64, filter string) (*natsx.Reader, error) {
+	c := jetstream.ConsumerConfig{Name: strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix), FilterSubject: filter,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, AckPolicy: jetstream.AckNonePolicy,
+		HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute}
 	consumer, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
 		return natsx.CreateConsumer(ctx, s.js, stream, c)
 	})

@@ -47,12 +47,14 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 			}
 			return a
 		case isPostponed: // another process has had it since, and may have answered it
-			t.dedup.markStored(ctx, a, true)
+			t.dedup.markStored(ctx, a)
 			return a
 		}
 	}
 	// A message that was held for the ack wait may have been delivered to, and answered by, another process.
-	t.dedup.markStored(ctx, a, in.mayBeAnswered || end.Sub(in.receivedAt) > t.AckWait)
+	if in.mayBeAnswered || end.Sub(in.receivedAt) > t.AckWait {
+		t.dedup.markStored(ctx, a)
+	}
 	if failure := a.failure(); t.halt.Record(failure.Code != "", failure.Error) {
 		t.Log.Error("halted: too many messages are bad", "reason", t.HaltReason())
 	}
@@ -78,7 +80,7 @@ func (t *transformer) answerSuspect(ctx context.Context, in *input) *answer {
 		Detail: fmt.Sprintf("the process crashed %d times while it had this message, the last time with no other message",
 			in.attempts),
 		Hint: "check the message and the memory limit of the process, then replay it"})
-	t.dedup.markStored(ctx, a, true)
+	t.dedup.markStored(ctx, a)
 	return a
 }
 
@@ -104,7 +106,7 @@ func (t *transformer) hasStored(ctx context.Context, in *input, kinds ...wire.An
 			subject = t.OutputPattern()
 		}
 		o := &part{in: in, kind: kind, id: t.identities.of(in.Origin, kind, 0), sink: t.dedup.sink(subject)}
-		if t.dedup.markStored(ctx, &answer{in: in, parts: []*part{o}}, true); o.isStored {
+		if t.dedup.markStored(ctx, &answer{in: in, parts: []*part{o}}); o.isStored {
 			return true
 		}
 	}
