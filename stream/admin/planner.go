@@ -26,12 +26,14 @@ type planner struct {
 func (p *planner) planStreams(ctx context.Context) error {
 	for i := range p.needs {
 		if n := &p.needs[i]; n.Kind == needs.Stream && n.Name != "" {
-			if err := p.planNamed(ctx, n); err != nil {
+			have, err := p.stream(ctx, n.Name)
+			if err == nil {
+				err = p.planNamed(ctx, n, have)
+			}
+			if err != nil {
 				return err
 			}
-			if err := p.planPartitions(ctx, n); err != nil {
-				return err
-			}
+			p.planPartitions(n, have)
 		}
 	}
 	for i := range p.needs {
@@ -44,12 +46,8 @@ func (p *planner) planStreams(ctx context.Context) error {
 	return nil
 }
 
-// planNamed plans a stream with a configured name.
-func (p *planner) planNamed(ctx context.Context, n *needs.Need) error {
-	have, err := p.stream(ctx, n.Name)
-	if err != nil {
-		return err
-	}
+// planNamed plans a stream with a configured name; have is the stream of that name, or nil.
+func (p *planner) planNamed(ctx context.Context, n *needs.Need, have *jetstream.StreamConfig) error {
 	if have != nil && (have.Mirror != nil || len(have.Sources) > 0 || wildcard.CoveredBy(n.Subject, have.Subjects)) {
 		p.addExisting(n, have.Name)
 		return nil
@@ -71,24 +69,20 @@ func (p *planner) planNamed(ctx context.Context, n *needs.Need) error {
 }
 
 // planPartitions plans the subject transform of a stream whose messages have partitions.
-func (p *planner) planPartitions(ctx context.Context, n *needs.Need) error {
+func (p *planner) planPartitions(n *needs.Need, have *jetstream.StreamConfig) {
 	plan := p.find(n.Name)
 	if n.Partitions == 0 || plan == nil || plan.Problem != "" {
-		return nil
+		return
 	}
 	want := needs.PartitionTransform(n.Subject, n.Partitions)
 	if plan.Transform != nil && *plan.Transform != *want {
 		plan.Problem = fmt.Sprintf("stream %s can map the keys of one subject to partitions, and pipelines need more than "+
 			"one, %s among them; give it a separate stream", n.Name, n.Pipeline)
-		return nil
-	}
-	have, err := p.stream(ctx, n.Name)
-	if err != nil {
-		return err
+		return
 	}
 	if have == nil {
 		plan.Transform = want
-		return nil
+		return
 	}
 	fault := partitionFault(n, have)
 	switch {
@@ -99,7 +93,6 @@ func (p *planner) planPartitions(ctx context.Context, n *needs.Need) error {
 	default:
 		plan.Problem = fault.Error()
 	}
-	return nil
 }
 
 // planSubject plans the stream that takes a subject.
@@ -448,7 +441,7 @@ func (p *planner) compareReplicas(ctx context.Context, requested int) error {
 		if plan.conflict || !plan.Exists && !plan.Outdated {
 			continue
 		}
-		if err := p.readReplicas(ctx, plan); err != nil {
+		if err := p.readStreams(ctx, plan); err != nil {
 			return err
 		}
 		if !plan.Bucket {
@@ -480,8 +473,10 @@ func replicasText(n int) string {
 	return fmt.Sprintf("%d replicas", n)
 }
 
-// readReplicas reads how many replicas the streams of a plan have, and whether Setup created them.
-func (p *planner) readReplicas(ctx context.Context, plan *Plan) error {
+// readStreams reads how many replicas the streams of a plan have, and whether Setup created them. It warns of a stream of
+// outputs or dead letters that stores what others publish: they share the limits of the stream with the outputs, and one
+// stream has one set of message ids.
+func (p *planner) readStreams(ctx context.Context, plan *Plan) error {
 	for _, name := range plan.streams() {
 		c, err := p.stream(ctx, name)
 		if err != nil {
@@ -494,24 +489,8 @@ func (p *planner) readReplicas(ctx context.Context, plan *Plan) error {
 			plan.Replicas = n
 		}
 		plan.isFromSetup = c.Metadata[createdBySetup] != ""
-	}
-	return nil
-}
-
-// compareSubjects warns of streams of outputs or dead letters that store what others publish: they share the limits of
-// the stream with the outputs, and one stream has one set of message ids.
-func (p *planner) compareSubjects(ctx context.Context) error {
-	for i := range p.plans {
-		plan := &p.plans[i]
-		if plan.Bucket || plan.conflict || !plan.Exists {
-			continue
-		}
-		have, err := p.stream(ctx, plan.Name)
-		if err != nil {
-			return err
-		}
-		if have != nil {
-			plan.SubjectWarning = otherSubjects(p.needs, plan.Name, have.Subjects)
+		if !plan.Bucket && plan.Exists {
+			plan.SubjectWarning = otherSubjects(p.needs, plan.Name, c.Subjects)
 		}
 	}
 	return nil

@@ -83,7 +83,6 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 		func(ctx context.Context) error { p.compareWithHub(ctx, pipelines); return nil },
 		p.planBuckets,
 		func(ctx context.Context) error { return p.compareReplicas(ctx, s.Replicas) },
-		p.compareSubjects,
 		p.checkConsumers,
 		p.checkLimits,
 	} {
