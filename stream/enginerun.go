@@ -159,7 +159,6 @@ func (s *engineRun) startStage(ctx context.Context, p *pipeline) error {
 	if p.Input != nil { // they are not read again, and each of a thousand pipelines of a stream would keep all of them
 		p.Input.CachedInfo().Config.Subjects = nil
 	}
-	p.relay.Open(p.progress)
 	if err := p.blocks.Open(ctx); err != nil {
 		return err
 	}

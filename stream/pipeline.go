@@ -74,7 +74,7 @@ func (s *engineRun) newPipeline(c Pipeline) *pipeline {
 	p.blocks.ClaimTTL = cmp.Or(s.claimTTL, p.blocks.ClaimTTL)
 	p.watch = &deliveries.Watch{Scope: shared, Interval: s.watchInterval}
 	p.observer = observe.New(shared, p.replica, p.relay)
-	p.relay.Attach(p.replica, p.training, p.observer.Now)
+	p.relay.Attach(p.replica, p.training, p.observer.Now, p.progress)
 	p.operations = operations.New(operations.Pipeline{Scope: shared, Relay: p.relay, Replica: p.replica, Status: p.status,
 		Progress: p.progress, History: s.histories[c.Name], Service: p.serviceID})
 	return p

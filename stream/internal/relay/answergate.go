@@ -2,12 +2,14 @@ package relay
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/embedd/embedd/internal/ratelog"
-	"github.com/embedd/embedd/internal/stage"
+	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/replica"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // reasons is the set of reasons for which a pipeline answers nothing now. It answers when the set is empty.
@@ -42,32 +44,27 @@ func (r reasons) String() string {
 // answerGate decides whether a pipeline may answer. All steps of the hot path ask it, so that none checks less than
 // another.
 type answerGate struct {
-	stage           *stage.Stage
-	skipsUntilReady bool // inputs that come before the first model are skipped
-	holdsWhenStale  bool // a stale model answers nothing
-	freshness       *health.Freshness
-	refresh         func() // updates freshness; takes a lock that training holds
-	halt            *health.Halt
-	outdated        func() string // why this replica does not know which model is live; "" if it does
-	progress        func() string // of the first model
-	log             *slog.Logger
-	logged          struct{ noModel, stale, outdated ratelog.Limiter }
+	*scope.Scope
+	replica  *replica.Replica // reports why it does not know which model is live
+	halt     health.Halt
+	progress func() string // of the first model
+	logged   struct{ noModel, stale, outdated ratelog.Limiter }
 }
 
 // reasons returns why nothing may be answered now. It takes no lock that training holds.
 func (g *answerGate) reasons() (why reasons) {
-	if g.stage.Live() == nil && !g.skipsUntilReady {
+	if g.Running.Live() == nil && g.Stage.Until != plugin.UntilSkip {
 		why |= noModel
 	}
-	if g.holdsWhenStale {
-		if _, isStale := g.freshness.Age(); isStale {
+	if g.WhenStale == spec.StaleHold {
+		if _, isStale := g.Freshness.Age(); isStale {
 			why |= staleModel
 		}
 	}
 	if g.halt.Reason() != "" {
 		why |= halted
 	}
-	if g.outdated() != "" {
+	if g.replica.Outdated() != "" {
 		why |= outdated
 	}
 	return why
@@ -77,7 +74,7 @@ func (g *answerGate) reasons() (why reasons) {
 func (g *answerGate) check() reasons {
 	why := g.reasons()
 	if why&staleModel != 0 {
-		g.refresh()
+		g.replica.RefreshAge()
 		why = g.reasons()
 	}
 	return why
@@ -101,7 +98,7 @@ func (g *answerGate) wait(ctx context.Context, among reasons) bool {
 		var ready <-chan struct{}
 		var poll <-chan time.Time
 		if why == noModel {
-			ready = g.stage.Ready()
+			ready = g.Running.Ready()
 		} else {
 			poll = time.After(gatePoll)
 		}
@@ -124,13 +121,13 @@ func (g *answerGate) wait(ctx context.Context, among reasons) bool {
 func (g *answerGate) report(why reasons) {
 	switch {
 	case why&outdated != 0:
-		g.logged.outdated.Warn(g.log, "nothing is answered here", "reason", g.outdated())
+		g.logged.outdated.Warn(g.Log, "nothing is answered here", "reason", g.replica.Outdated())
 	case why&halted != 0: // an error was logged when it halted
 	case why&staleModel != 0:
-		age, _ := g.freshness.Age()
-		g.logged.stale.Warn(g.log, "nothing is answered until the live model is confirmed or replaced", "age", age,
+		age, _ := g.Freshness.Age()
+		g.logged.stale.Warn(g.Log, "nothing is answered until the live model is confirmed or replaced", "age", age,
 			"progress", g.progress())
 	default:
-		g.logged.noModel.Warn(g.log, "nothing is answered until a first model exists", "progress", g.progress())
+		g.logged.noModel.Warn(g.Log, "nothing is answered until a first model exists", "progress", g.progress())
 	}
 }

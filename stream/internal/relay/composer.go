@@ -1,12 +1,10 @@
 package relay
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
@@ -21,9 +19,6 @@ import (
 type composer struct {
 	*hotPath
 	mapping *wildcard.Mapping // of the input's subject to that of its outputs
-
-	// The streams' max_msg_size; 0 or less: no limit.
-	outputLimit, deadLetterLimit atomic.Int64
 
 	headers sync.Pool // of nats.Header: empty ones, of confirmed outputs
 }
@@ -61,32 +56,16 @@ const maxHeaderBytes = 64<<10 - 1
 
 // maxOutputBody is how many bytes the body of an output may take, 1 if the headers leave none.
 func (c *composer) maxOutputBody(in *input) int64 {
-	return max(1, c.maxBytes(&c.outputLimit)-c.ownHeaders(in)-headerBytes(in.Header))
+	return max(1, c.maxBytes(c.outputs)-c.ownHeaders(in)-headerBytes(in.Header))
 }
 
 // maxBytes is how many bytes a message may take: the lower of the server's max_payload and the stream's limit.
-func (c *composer) maxBytes(streamLimit *atomic.Int64) int64 {
+func (c *composer) maxBytes(to *sink) int64 {
 	limit := c.Conn.MaxPayload()
-	if own := streamLimit.Load(); own > 0 {
-		limit = min(limit, own)
+	if to != nil && to.maxMsgSize.Load() > 0 {
+		limit = min(limit, to.maxMsgSize.Load())
 	}
 	return limit
-}
-
-// setLimit sets the max_msg_size of the stream that stores outputs or dead letters.
-func (c *composer) setLimit(subject string, maxMsgSize int32) {
-	if subject == c.Dead {
-		c.deadLetterLimit.Store(int64(maxMsgSize))
-	} else {
-		c.outputLimit.Store(int64(maxMsgSize))
-	}
-}
-
-// refreshLimit reads the limit of the stream of a subject again: it has changed if a message was refused.
-func (c *composer) refreshLimit(ctx context.Context, subject string) {
-	if s, err := natsx.StreamOf(ctx, c.JS, subject); err == nil {
-		c.setLimit(subject, s.CachedInfo().Config.MaxMsgSize)
-	}
 }
 
 // headerBytes is the size of the headers of an input that are copied to its answer.
@@ -111,7 +90,7 @@ func (c *composer) checkHeaders(in *input) error {
 	if len(in.Header) == 0 {
 		return nil
 	}
-	size, room := headerBytes(in.Header), headerRoom(c.maxBytes(&c.outputLimit), c.ownHeaders(in))
+	size, room := headerBytes(in.Header), headerRoom(c.maxBytes(c.outputs), c.ownHeaders(in))
 	if size <= room {
 		return nil
 	}
@@ -130,8 +109,8 @@ func (c *composer) mapSubject(in *input) (err error) {
 }
 
 // newPart returns a message with the headers of the input that the client can send, those of embedd, and its identity.
-func (c *composer) newPart(in *input, kind wire.Answer, index int, subject string, body []byte, header nats.Header,
-	pairs ...[]wire.Pair) *part {
+func (c *composer) newPart(in *input, kind wire.Answer, index int, to *sink, subject string, body []byte,
+	header nats.Header, pairs ...[]wire.Pair) *part {
 	one := &struct { // one allocation in place of three
 		part
 		nats.Msg
@@ -153,14 +132,12 @@ func (c *composer) newPart(in *input, kind wire.Answer, index int, subject strin
 		}
 	}
 	addParent(o.msg.Header, in.span)
-	o.in, o.kind, o.index = in, kind, index
-	o.id, o.sink = c.identities.of(in.Origin, kind, index), c.dedup.sink(subject)
+	o.in, o.kind, o.index, o.sink, o.id = in, kind, index, to, c.identities.of(in.Origin, kind, index)
 	return o
 }
 
 func (c *composer) newOutput(in *input, index int, body []byte, pairs ...[]wire.Pair) *part {
-	o := c.newPart(in, wire.AnswerOut, index, c.OutputPattern(), body, in.Header, pairs...)
-	o.msg.Subject = in.output
+	o := c.newPart(in, wire.AnswerOut, index, c.outputs, in.output, body, in.Header, pairs...)
 	setContentType(o.msg.Header, in.Header, c.Stage.Output.Format)
 	if len(body) == 0 { // NDJSON without rows: clients would take it for a message of the server
 		maps.DeleteFunc(o.msg.Header, func(k string, _ []string) bool { return strings.EqualFold(k, "Status") })

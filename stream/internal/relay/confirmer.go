@@ -124,9 +124,9 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) error {
 		}
 		c.Log.Warn("the server permanently rejects an output", "source", a.in.Origin.Source(), "subject", o.msg.Subject,
 			"error", err)
-		c.composer.refreshLimit(ctx, c.Dead)
+		_, _ = c.deadLetters.refresh(ctx) // the limit of a stream has changed if it rejects a message
 		if o.deadLetter == nil {
-			c.composer.refreshLimit(ctx, c.OutputPattern())
+			_, _ = c.outputs.refresh(ctx)
 			c.publisher.forget(a.parts)
 			c.composer.deadMessage(a, err)
 		} else {
@@ -140,8 +140,8 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) error {
 	for _, l := range a.deadLetters {
 		if !l.isPublishable {
 			err := fmt.Errorf("a dead letter of %d bytes does not fit into messages of %d: raise max_msg_size of the stream "+
-				"of %s", len(l.body), c.composer.maxBytes(&c.composer.deadLetterLimit), c.Dead)
-			c.composer.refreshLimit(ctx, c.Dead)
+				"of %s", len(l.body), c.composer.maxBytes(c.deadLetters), c.Dead)
+			_, _ = c.deadLetters.refresh(ctx)
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (c *composer) deadMessage(a *answer, cause error) *answer {
 	l := c.newDeadLetter(a.in, wire.AnswerDead, wire.KindMessage, scope.CodeOf(cause), cause)
 	l.body = a.in.Data
 	a.parts, a.deadLetters = nil, nil
-	c.addDeadLetter(a, l, c.maxBytes(&c.deadLetterLimit))
+	c.addDeadLetter(a, l, c.maxBytes(c.deadLetters))
 	a.result = "dead"
 	a.rows = health.RowCounts{}
 	return a
@@ -52,7 +52,7 @@ func (c *composer) addRejectedRows(a *answer, r *plugin.Result) error {
 	if l.body, err = c.Running.EncodeRejected(r, l.Pairs()...); err != nil {
 		return err
 	}
-	c.addDeadLetter(a, l, c.maxBytes(&c.deadLetterLimit))
+	c.addDeadLetter(a, l, c.maxBytes(c.deadLetters))
 	return nil
 }
 
@@ -132,7 +132,8 @@ func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 		if parts > 1 {
 			own = append(slices.Clip(pairs), wire.Pair{Key: wire.HeaderPart, Value: wire.PartOf(i, parts)})
 		}
-		o := c.newPart(l.in, kind, i, c.Dead, body[i*int(room):min((i+1)*int(room), len(body))], header, own)
+		body := body[i*int(room) : min((i+1)*int(room), len(body))]
+		o := c.newPart(l.in, kind, i, c.deadLetters, c.Dead, body, header, own)
 		if l.Kind == wire.KindRows {
 			setContentType(o.msg.Header, header, c.Stage.Spec.Format)
 		}
@@ -147,7 +148,7 @@ func (c *composer) splitDeadLetter(a *answer, refused *part) {
 	a.parts = slices.DeleteFunc(a.parts, func(o *part) bool { return o.deadLetter == l })
 	a.deadLetters = slices.DeleteFunc(a.deadLetters, func(other *deadLetter) bool { return other == l })
 	l.isPublishable = false
-	limit := c.maxBytes(&c.deadLetterLimit)
+	limit := c.maxBytes(c.deadLetters)
 	if limit >= l.limit {
 		limit = l.limit / 2 // the limit that is known is not the one that it exceeds
 	}

@@ -27,7 +27,7 @@ type dedup struct {
 	log        *slog.Logger
 	maxUnacked int // MaxAckPending of the consumer: bounds how far back an answer is looked up
 	identities *identities
-	sinks      map[string]*sink
+	sinks      []*sink
 	known      map[*sink]*knownAnswers // used by one goroutine
 
 	permissions *natsx.PermissionMonitor // nil: not checked
@@ -36,7 +36,7 @@ type dedup struct {
 }
 
 func newDedup(js jetstream.JetStream, log *slog.Logger, maxUnacked int, i *identities) *dedup {
-	return &dedup{js: js, log: log, maxUnacked: maxUnacked, identities: i, sinks: map[string]*sink{},
+	return &dedup{js: js, log: log, maxUnacked: maxUnacked, identities: i,
 		known: map[*sink]*knownAnswers{}, conditions: &health.Conditions{}}
 }
 
@@ -98,15 +98,13 @@ func (k *knownAnswers) readOn(ctx context.Context, s *sink, o wire.Origin) error
 }
 
 // addSink finds the stream that stores the messages of a subject.
-func (d *dedup) addSink(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
+func (d *dedup) addSink(ctx context.Context, subject string) (*sink, error) {
 	s := &sink{js: d.js, subject: subject}
-	stream, err := s.refresh(ctx)
-	if err != nil {
+	if _, err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	info := stream.CachedInfo()
-	d.sinks[subject] = s
-	return info, nil
+	d.sinks = append(d.sinks, s)
+	return s, nil
 }
 
 // window is the shortest duplicate window of the streams.
@@ -116,14 +114,6 @@ func (d *dedup) window() time.Duration {
 		shortest = min(shortest, s.window.Load())
 	}
 	return time.Duration(shortest)
-}
-
-// sink returns the sink of a subject, nil on core NATS.
-func (d *dedup) sink(subject string) *sink {
-	if d == nil {
-		return nil
-	}
-	return d.sinks[subject]
 }
 
 // lookUp marks the parts that are stored. It reads each stream from where it ended before the part was first sent.

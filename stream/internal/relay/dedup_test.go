@@ -49,7 +49,8 @@ func TestAnswerFarBack(t *testing.T) {
 	}
 	store(3, 20_000)
 	dedup := newDedup(s.JS, slog.New(slog.DiscardHandler), spec.DefaultAckPending, identities)
-	if _, err := dedup.addSink(t.Context(), "out.x"); err != nil {
+	out, err := dedup.addSink(t.Context(), "out.x")
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -57,7 +58,7 @@ func TestAnswerFarBack(t *testing.T) {
 		stored bool
 	}{{19_000, true}, {20_001, false}, {3, true}, {2, false}, {4, true}} {
 		o := to(c.seq)
-		o.sink = dedup.sinks["out.x"]
+		o.sink = out
 		dedup.markStored(t.Context(), &answer{in: o.in, parts: []*part{o}})
 		if o.isStored != c.stored {
 			t.Errorf("the answer to %d: stored is %t, want %t", c.seq, o.isStored, c.stored)
@@ -65,7 +66,7 @@ func TestAnswerFarBack(t *testing.T) {
 	}
 	// A process that shares the consumer has answered since. The server keeps identities for the duplicate window.
 	another := to(20_001)
-	another.sink = dedup.sinks["out.x"]
+	another.sink = out
 	if _, err := s.JS.PublishMsg(t.Context(), another.msg, jetstream.WithMsgID(another.id)); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestAnswerFarBack(t *testing.T) {
 	// After an older copy of the input stream was restored, another message has the sequence.
 	restored := func() (*part, *answer) {
 		o := to(19_000)
-		o.in.Time, o.in.receivedAt, o.sink = now.Add(2*maxClockSkew), now.Add(3*maxClockSkew), dedup.sinks["out.x"]
+		o.in.Time, o.in.receivedAt, o.sink = now.Add(2*maxClockSkew), now.Add(3*maxClockSkew), out
 		o.in.source = &source{}
 		return o, &answer{in: o.in, parts: []*part{o}}
 	}
@@ -126,10 +127,11 @@ func newestAnsweredBehind(t *testing.T, subject string) {
 	}
 	<-s.JS.PublishAsyncComplete()
 	d := newDedup(s.JS, slog.New(slog.DiscardHandler), spec.MinAckPending, identities)
-	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+	out, err := d.addSink(t.Context(), "out.x")
+	if err != nil {
 		t.Fatal(err)
 	}
-	one := &part{kind: wire.AnswerOut, id: identities.of(o, wire.AnswerOut, 0), sink: d.sinks["out.x"]}
+	one := &part{kind: wire.AnswerOut, id: identities.of(o, wire.AnswerOut, 0), sink: out}
 	one.in = &input{Message: scope.Message{Origin: o, Time: created.Add(2 * maxClockSkew)}, receivedAt: time.Now(),
 		source: &source{}}
 	one.in.source.ahead.Store(int64(2 * maxClockSkew)) // the clock of the input's server
@@ -160,10 +162,11 @@ func TestWhoseDuplicate(t *testing.T) {
 		return ack.Sequence
 	}
 	d := newDedup(s.JS, slog.New(slog.DiscardHandler), 1, nil)
-	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+	to, err := d.addSink(t.Context(), "out.x")
+	if err != nil {
 		t.Fatal(err)
 	}
-	ours, stream := store("out.x", "id", "in:7"), d.sink("out.x").stream()
+	ours, stream := store("out.x", "id", "in:7"), to.stream()
 	out, err := s.JS.Stream(t.Context(), stream)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +179,7 @@ func TestWhoseDuplicate(t *testing.T) {
 	}
 	check := func(what string, seq uint64, want bool, wantErr error) {
 		t.Helper()
-		got, err := d.sink("out.x").has(t.Context(), seq, o)
+		got, err := to.has(t.Context(), seq, o)
 		if got != want || !errors.Is(err, wantErr) {
 			t.Errorf("%s: %t, %v; want %t, %v", what, got, err, want, wantErr)
 		}
@@ -207,7 +210,8 @@ func TestSinkMoves(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	d := newDedup(s.JS, slog.New(slog.DiscardHandler), 1, newIdentities())
-	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+	out, err := d.addSink(t.Context(), "out.x")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.JS.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out",
@@ -217,7 +221,7 @@ func TestSinkMoves(t *testing.T) {
 	s.Stream(jetstream.StreamConfig{Name: "moved", Subjects: []string{"out.x"}})
 	s.Publish(nats.NewMsg("out.x"))
 	n := 0
-	if _, err := d.sink("out.x").read(t.Context(), position{}, func(storedAnswer) { n++ }); err != nil || n != 1 {
+	if _, err := out.read(t.Context(), position{}, func(storedAnswer) { n++ }); err != nil || n != 1 {
 		t.Errorf("%d messages are read, want that of the other stream; %v", n, err)
 	}
 }
@@ -235,12 +239,13 @@ func TestSlowLookup(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDedup(js, slog.New(slog.DiscardHandler), 1, newIdentities())
-	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+	out, err := d.addSink(t.Context(), "out.x")
+	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	read := func() error {
-		_, err := d.sink("out.x").read(t.Context(), position{}, func(storedAnswer) { n++ })
+		_, err := out.read(t.Context(), position{}, func(storedAnswer) { n++ })
 		return err
 	}
 	if err := read(); err == nil {

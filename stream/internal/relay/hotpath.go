@@ -33,8 +33,9 @@ type hotPath struct {
 	training      *training.Path
 	identities    *identities
 	dedup         *dedup // nil on core NATS
+	outputs       *sink  // nil on core NATS
+	deadLetters   *sink  // nil on core NATS
 	undeliverable undeliverable
-	halt          health.Halt
 	began         time.Time
 	answered      atomic.Int64 // when an input was last answered, in nanoseconds since began
 	consumers     *consumers
@@ -118,7 +119,7 @@ func (p *hotPath) recordDeadShare(a *answer) {
 
 // HaltReason explains why the pipeline is halted, "" while it is not.
 func (p *hotPath) HaltReason() string {
-	why := p.halt.Reason()
+	why := p.gate.halt.Reason()
 	if why == "" {
 		return ""
 	}
@@ -128,7 +129,7 @@ func (p *hotPath) HaltReason() string {
 
 // Resume ends a halt. It reports whether the pipeline was halted.
 func (p *hotPath) Resume() bool {
-	isHalted := p.halt.Resume()
+	isHalted := p.gate.halt.Resume()
 	if isHalted {
 		p.Log.Info("resumed")
 	}

@@ -46,7 +46,7 @@ func (o *partitionOwner) run(ctx context.Context) {
 // runShare owns a share of the partitions until ctx is done, and releases each of them when what was pulled of it is
 // answered.
 func (o *partitionOwner) runShare(ctx context.Context) {
-	group := lease.Group{Bucket: o.leases, Name: o.Name, TTL: o.replica.LeaseTTL(), Logger: o.Log,
+	group := lease.Group{Bucket: o.leases, Name: o.Name, TTL: o.gate.replica.LeaseTTL(), Logger: o.Log,
 		Own: lease.NewClaim(o.memberName(), map[string]string{"input.partitions": strconv.Itoa(o.Partitions)})}
 	byNumber := map[int][]string{}
 	for _, q := range slices.Concat(o.earlier, needs.Partitions(&o.Pipeline)) {

@@ -16,7 +16,6 @@ import (
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/replica"
 )
 
 // partitions keeps the order of each key. The key is what the wildcards of the pipeline's subject match. The input
@@ -30,7 +29,6 @@ import (
 // believe that they own a partition store the same answers in the same order.
 type partitions struct {
 	*hotPath
-	replica *replica.Replica
 	leases  *lease.Bucket
 	earlier []needs.Partition // of earlier partition counts, whose consumers still exist
 

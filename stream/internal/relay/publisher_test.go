@@ -44,10 +44,11 @@ func TestPubAckOfTheHub(t *testing.T) {
 		return msg
 	}
 	d := newDedup(edge.JS, nil, maxPending, nil)
-	if _, err := d.addSink(t.Context(), "out.x"); err != nil {
+	out, err := d.addSink(t.Context(), "out.x")
+	if err != nil {
 		t.Fatal(err)
 	}
-	o := &part{sink: d.sink("out.x"), attempt: 1}
+	o := &part{sink: out, attempt: 1}
 	p.pending[1] = o
 	own := ack("edge")
 	if err := edge.JS.DeleteStream(t.Context(), "out"); err != nil {

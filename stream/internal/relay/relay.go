@@ -18,7 +18,6 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/wildcard"
-	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/lease"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -29,7 +28,7 @@ import (
 )
 
 // Relay is the hot path of one pipeline. Its methods are called in this order: Attach, Bind and BindPartitions if the
-// input has a stream, Open, and then Serve or ServeCore. The others are safe for concurrent use once Open has returned.
+// input has a stream, and, when the stage runs, Serve or ServeCore. The others are then safe for concurrent use.
 type Relay struct {
 	*hotPath
 	partitions *partitions
@@ -43,8 +42,9 @@ type Relay struct {
 
 // New returns the relay of a pipeline. The fields of the scope may be set later, before the methods that need them.
 func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay {
-	p := &hotPath{Scope: s, halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}, identities: &identities{Scope: s},
-		activity: activity, drainTimeout: drainTimeout, inspect: func() {}, began: time.Now()}
+	p := &hotPath{Scope: s, gate: answerGate{Scope: s, halt: health.Halt{Bad: s.Stop.Bad, Of: s.Stop.Of}},
+		identities: &identities{Scope: s}, activity: activity, drainTimeout: drainTimeout, inspect: func() {},
+		began: time.Now()}
 	if s.Stream != "" {
 		p.dedup = newDedup(s.JS, s.Log, s.AckPending, p.identities)
 	}
@@ -55,9 +55,10 @@ func New(s *scope.Scope, activity *Activity, drainTimeout time.Duration) *Relay 
 		shared: &source{filter: s.Subject}}
 }
 
-// Attach sets the parts of the pipeline that a relay works with. inspect updates the statistics of the streams now.
-func (r *Relay) Attach(p *replica.Replica, t *training.Path, inspect func()) {
-	r.partitions.replica, r.training, r.inspect = p, t, inspect
+// Attach sets the parts of the pipeline that a relay works with. inspect updates the statistics of the streams now,
+// progress describes how far the first model is.
+func (r *Relay) Attach(p *replica.Replica, t *training.Path, inspect func(), progress func() string) {
+	r.gate.replica, r.training, r.inspect, r.gate.progress = p, t, inspect, progress
 }
 
 // Bind checks the version of the server, finds the streams of the outputs and dead letters, and creates the consumer of
@@ -98,25 +99,33 @@ func (r *Relay) bindSinks(ctx context.Context) error {
 	if r.Partitions > 0 {
 		d.maxUnacked = math.MaxInt / 2 // one partition may be any number of messages behind the others
 	}
-	for _, subject := range []string{r.OutputPattern(), r.Dead} {
-		info, err := d.addSink(ctx, subject)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return needs.MissingOf(ctx, r.JS, &r.Pipeline, subject)
-		}
-		if err != nil {
-			return natsx.ExplainAPIError(err)
-		}
-		r.composer.setLimit(subject, info.Config.MaxMsgSize)
-		if info.Config.Duplicates < 3*r.AckWait {
-			r.Log.Warn("the duplicate window of the output stream is short; redelivered messages are looked up at its "+
-				"end instead", "stream", info.Config.Name, "window", info.Config.Duplicates, "advised", 3*r.AckWait)
-		}
+	var err error
+	if r.outputs, err = r.bindSink(ctx, r.OutputPattern()); err != nil {
+		return err
+	}
+	if r.deadLetters, err = r.bindSink(ctx, r.Dead); err != nil {
+		return err
 	}
 	if r.Labels != "" && r.Stage.Fixed == nil {
 		// Label messages are read in a separate goroutine.
 		r.labelDeadLetters = newDedup(r.JS, r.Log, r.AckPending, r.identities)
 	}
 	return nil
+}
+
+func (r *Relay) bindSink(ctx context.Context, subject string) (*sink, error) {
+	s, err := r.dedup.addSink(ctx, subject)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, needs.MissingOf(ctx, r.JS, &r.Pipeline, subject)
+	case err != nil:
+		return nil, natsx.ExplainAPIError(err)
+	}
+	if window := time.Duration(s.window.Load()); window < 3*r.AckWait {
+		r.Log.Warn("the duplicate window of the output stream is short; redelivered messages are looked up at its "+
+			"end instead", "stream", s.stream(), "window", window, "advised", 3*r.AckWait)
+	}
+	return s, nil
 }
 
 // BindPartitions checks that the input stream has the pipeline's partitions, opens their leases, and finds those of
@@ -137,14 +146,6 @@ func (r *Relay) BindPartitions(ctx context.Context, leases func(context.Context,
 		}
 	}
 	return names.Err()
-}
-
-// Open prepares the relay to serve with the running stage. progress describes how far the first model is.
-func (r *Relay) Open(progress func() string) {
-	replica := r.partitions.replica
-	r.gate = answerGate{stage: r.Running, skipsUntilReady: r.Stage.Until == plugin.UntilSkip,
-		holdsWhenStale: r.WhenStale == spec.StaleHold, freshness: r.Freshness, refresh: replica.RefreshAge, halt: &r.halt,
-		outdated: replica.Outdated, progress: progress, log: r.Log}
 }
 
 // ServeCore is Serve for an input without a stream.
@@ -186,9 +187,11 @@ func (r *Relay) MayLearn(ctx context.Context, m *scope.Message, created time.Tim
 // SetStream sets the state of the stream that stores outputs or dead letters. It returns why the stream refuses new
 // messages, or nil.
 func (r *Relay) SetStream(subject string, info *jetstream.StreamInfo) *needs.Fault {
-	s := r.dedup.sink(subject)
-	r.composer.setLimit(subject, info.Config.MaxMsgSize)
-	s.window.Store(int64(info.Config.Duplicates))
+	s := r.outputs
+	if subject == r.Dead {
+		s = r.deadLetters
+	}
+	s.setLimits(&info.Config)
 	s.fault.Store(needs.StreamFull(info, subject))
 	return s.fault.Load()
 }

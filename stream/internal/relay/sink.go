@@ -30,9 +30,10 @@ type sink struct {
 	first uint64 // sequence of its first message when it was last read
 	end   position
 
-	window atomic.Int64                // its duplicate window, in nanoseconds
-	ahead  atomic.Int64                // by how much the clock of its server is ahead of ours, in nanoseconds
-	fault  atomic.Pointer[needs.Fault] // why it refuses new messages, as last inspected; nil: it does not
+	window     atomic.Int64                // its duplicate window, in nanoseconds
+	maxMsgSize atomic.Int64                // its max_msg_size; 0 or less: no limit
+	ahead      atomic.Int64                // by how much the clock of its server is ahead of ours, in nanoseconds
+	fault      atomic.Pointer[needs.Fault] // why it refuses new messages, as last inspected; nil: it does not
 }
 
 // position is a position in a stream: messages that are stored later have higher sequences.
@@ -67,9 +68,14 @@ func (s *sink) refresh(ctx context.Context) (jetstream.Stream, error) {
 		s.end = position{created: info.Created}
 	}
 	s.name, s.first = info.Config.Name, max(info.State.FirstSeq, 1)
-	s.window.Store(int64(info.Config.Duplicates))
+	s.setLimits(&info.Config)
 	s.ahead.Store(int64(time.Until(info.TimeStamp)))
 	return stream, nil
+}
+
+func (s *sink) setLimits(c *jetstream.StreamConfig) {
+	s.window.Store(int64(c.Duplicates))
+	s.maxMsgSize.Store(int64(c.MaxMsgSize))
 }
 
 // stream is the name of the stream when it was last read.

@@ -48,7 +48,7 @@ func (r *Relay) HasAnswered(ctx context.Context) (bool, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, natsx.ExplainAPIError(err)
 	}
-	outputs, err := natsx.CountMessages(ctx, r.JS, r.dedup.sink(r.OutputPattern()).stream(), r.OutputPattern())
+	outputs, err := natsx.CountMessages(ctx, r.JS, r.outputs.stream(), r.OutputPattern())
 	return outputs > 0, natsx.ExplainAPIError(err)
 }
 
@@ -84,5 +84,5 @@ func (r *Relay) OwnedPartitions() []needs.Partition { return r.partitions.ownedN
 
 // SinkStreams are the names of the streams of the outputs and of the dead letters.
 func (r *Relay) SinkStreams() []string {
-	return []string{r.dedup.sink(r.OutputPattern()).stream(), r.dedup.sink(r.Dead).stream()}
+	return []string{r.outputs.stream(), r.deadLetters.stream()}
 }

@@ -55,7 +55,7 @@ func (t *transformer) answer(ctx context.Context, in *input) *answer {
 	if in.mayBeAnswered || end.Sub(in.receivedAt) > t.AckWait {
 		t.dedup.markStored(ctx, a)
 	}
-	if failure := a.failure(); t.halt.Record(failure.Code != "", failure.Error) {
+	if failure := a.failure(); t.gate.halt.Record(failure.Code != "", failure.Error) {
 		t.Log.Error("halted: too many messages are bad", "reason", t.HaltReason())
 	}
 	return a
@@ -101,11 +101,11 @@ func (t *transformer) countOwners(ctx context.Context, in *input) {
 // hasStored reports whether the first part of an answer of one of these kinds to an input is stored.
 func (t *transformer) hasStored(ctx context.Context, in *input, kinds ...wire.Answer) bool {
 	for _, kind := range kinds {
-		subject := t.Dead
+		to := t.deadLetters
 		if kind == wire.AnswerOut {
-			subject = t.OutputPattern()
+			to = t.outputs
 		}
-		o := &part{in: in, kind: kind, id: t.identities.of(in.Origin, kind, 0), sink: t.dedup.sink(subject)}
+		o := &part{in: in, kind: kind, id: t.identities.of(in.Origin, kind, 0), sink: to}
 		if t.dedup.markStored(ctx, &answer{in: in, parts: []*part{o}}); o.isStored {
 			return true
 		}
@@ -223,8 +223,8 @@ func (t *transformer) encode(in *input, r *plugin.Result, marks []wire.Pair, lim
 
 // nameLimit replaces the server's limit in the hint of an error with that of the output's stream, if that is lower.
 func (t *transformer) nameLimit(e *arrowio.Error) {
-	limit := t.composer.outputLimit.Load()
-	if limit <= 0 || limit >= t.Conn.MaxPayload() {
+	limit := t.composer.maxBytes(t.outputs)
+	if limit == t.Conn.MaxPayload() {
 		return
 	}
 	for _, wide := range append([]*arrowio.Error{e}, e.Also...) {
