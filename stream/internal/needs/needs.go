@@ -22,15 +22,13 @@ type Need struct {
 	Kind     Kind
 	Purpose  string // what it holds or does, in the words of setup and doctor: "input", "model store"
 	Pipeline string
-	Why      string // a sentence
 
-	Name       string  // of a bucket or consumer; of a stream, "" where any stream that takes Subject will do
-	Subject    string  // of a stream, the subject of its messages; of a consumer, that of the messages it reads
-	Partitions int     // of a stream, into which it maps the keys of Subject; 0: none
-	Stream     string  // of a consumer, the one that it reads; "" = the stream that takes Subject
-	Durable    bool    // of a consumer: it stays when its process ends
-	Creator    Creator // who may create it
-	Check      string  // of a bucket, the check of doctor that covers it; "" = none
+	Name       string // of a bucket or consumer; of a stream, "" where any stream that takes Subject will do
+	Subject    string // of a stream, the subject of its messages; of a consumer, that of the messages it reads
+	Partitions int    // of a stream, into which it maps the keys of Subject; 0: none
+	Stream     string // of a consumer, the one that it reads; "" = the stream that takes Subject
+	Durable    bool   // of a consumer: it stays when its process ends
+	Check      string // of a bucket, the check of doctor that covers it; "" = none
 	// Duplicates is the recommended duplicate window of a stream whose confirmations run waits for; 0: it does not.
 	Duplicates time.Duration
 	Storage
@@ -69,16 +67,6 @@ const (
 	Consumer Kind = "consumer" // reads one
 	Bucket   Kind = "bucket"   // a bucket or a stream that belongs to embedd
 	Subject  Kind = "subject"  // core NATS: only permissions are needed
-)
-
-// Creator is who creates what is needed.
-type Creator string
-
-// The creators.
-const (
-	BySetup      Creator = "setup"        // only setup, since its name, limits and subjects are for the user to decide
-	BySetupOrRun Creator = "setup or run" // a daemon too, unless its permissions are the least ones
-	ByRun        Creator = "run"          // each daemon as it starts
 )
 
 // Permission is a NATS permission that a role needs: to publish to some subjects, or to subscribe to them.
@@ -123,8 +111,8 @@ func For(c Config) (all []Need) {
 			if p.Stream == "" || !row.isNeeded(p) {
 				continue
 			}
-			n := Need{Kind: Bucket, Purpose: row.purpose, Pipeline: p.Name, Why: row.why, Name: row.name,
-				Creator: BySetupOrRun, Check: row.check, Storage: row.storage(p)}
+			n := Need{Kind: Bucket, Purpose: row.purpose, Pipeline: p.Name, Name: row.name, Check: row.check,
+				Storage: row.storage(p)}
 			for role, subjects := range row.permissions(a, p) {
 				n.Permissions = append(n.Permissions, Permission{Role: role, Subjects: subjects})
 			}

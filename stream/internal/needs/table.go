@@ -21,9 +21,9 @@ import (
 // bucket is a row of the table of buckets and streams that belong to embedd in a server.
 type bucket struct {
 	name        string
-	purpose     string // in the words of setup
-	check       string // of doctor; "" = none
-	why         string
+	purpose     string                      // in the words of setup
+	check       string                      // of doctor; "" = none
+	why         string                      // as in docs/connection.md
 	isNeeded    func(p *spec.Pipeline) bool // of a pipeline with an input stream
 	storage     func(p *spec.Pipeline) Storage
 	permissions func(a *api, p *spec.Pipeline) map[Role][]string
@@ -170,7 +170,6 @@ func service(a *api, p *spec.Pipeline) Need {
 	inputs := inputSubjects(p)
 	name := "$SRV.*." + ServiceName(p.Name)
 	n := Need{Kind: Subject, Purpose: "service", Pipeline: p.Name, Name: ServiceName(p.Name),
-		Why: "Answers requests about the pipeline.",
 		Permissions: append(endpointPermissions(p.Name),
 			Permission{RoleDaemon, false, []string{ServiceSubject(p.Name, EndpointStarted)}},
 			Permission{RoleDaemon, true, []string{ServiceSubject(p.Name, ">"), "$SRV.*", name, name + ".*"}},
@@ -200,7 +199,6 @@ func inputSubjects(p *spec.Pipeline) []string {
 // coreSubjects are the subjects of a pipeline on core NATS.
 func coreSubjects(p *spec.Pipeline) Need {
 	return Need{Kind: Subject, Purpose: "subjects", Pipeline: p.Name, Subject: p.Subject,
-		Why: "Carry inputs, outputs and dead letters, at most once.",
 		Permissions: []Permission{{RoleDaemon, true, inputSubjects(p)},
 			{RoleDaemon, false, []string{p.OutputPattern(), p.Dead}}}}
 }
@@ -211,19 +209,15 @@ func streams(a *api, p *spec.Pipeline) []Need {
 	run := func(subjects ...string) []Permission { return []Permission{{Role: RoleDaemon, Subjects: subjects}} }
 	oldest := []string{a.request("STREAM", "MSG", "GET", p.Stream)}
 	all := []Need{{Kind: Stream, Purpose: "input", Pipeline: p.Name, Name: p.Stream, Subject: p.Subject,
-		Partitions: p.Partitions, Creator: BySetup, Why: "Keeps inputs until they are answered.",
+		Partitions: p.Partitions,
 		Permissions: append(run(a.request("DIRECT", "GET", p.Stream)), // no other role, see readModels
 			Permission{inspection, false, oldest})}}
 	if p.Labels != "" {
-		all = append(all, Need{Kind: Stream, Purpose: "labels", Pipeline: p.Name, Subject: p.Labels, Creator: BySetup,
-			Why: "Keeps labels that are published apart from their rows."})
+		all = append(all, Need{Kind: Stream, Purpose: "labels", Pipeline: p.Name, Subject: p.Labels})
 	}
-	for _, o := range []struct{ purpose, subject, why string }{
-		{"output", p.OutputPattern(), "Confirms outputs, and has them for the lookup of duplicates."},
-		{"dead letters", p.Dead, "Confirms dead letters, and keeps them for 'embedd dlq'."},
-	} {
-		all = append(all, Need{Kind: Stream, Purpose: o.purpose, Pipeline: p.Name, Subject: o.subject, Creator: BySetup,
-			Why: o.why, Duplicates: 3 * p.AckWait, Permissions: run(append(a.read(a.streamOf(o.subject), o.subject),
+	for _, o := range []struct{ purpose, subject string }{{"output", p.OutputPattern()}, {"dead letters", p.Dead}} {
+		all = append(all, Need{Kind: Stream, Purpose: o.purpose, Pipeline: p.Name, Subject: o.subject,
+			Duplicates: 3 * p.AckWait, Permissions: run(append(a.read(a.streamOf(o.subject), o.subject),
 				a.request("STREAM", "MSG", "GET", a.streamOf(o.subject)), // whose message a duplicate is
 				o.subject)...)})
 	}
@@ -233,7 +227,7 @@ func streams(a *api, p *spec.Pipeline) []Need {
 // consumers are the consumers that the replicas of a pipeline have together.
 func consumers(a *api, p *spec.Pipeline) (all []Need) {
 	add := func(n Need, subjects ...string) {
-		n.Kind, n.Pipeline, n.Creator = Consumer, p.Name, ByRun
+		n.Kind, n.Pipeline = Consumer, p.Name
 		n.Permissions = append(n.Permissions, Permission{Role: RoleDaemon, Subjects: subjects})
 		all = append(all, n)
 	}
@@ -254,8 +248,8 @@ func consumers(a *api, p *spec.Pipeline) (all []Need) {
 			subjects = append(subjects, a.request("INFO"))
 		}
 		add(Need{Purpose: "inputs", Name: name, Stream: p.Stream, Subject: q.Filter(p.Subject), Durable: true,
-			Why: "Pulls inputs and acknowledges them.", Permissions: []Permission{{inspection, false,
-				[]string{a.request("CONSUMER", "INFO", p.Stream, allowed)}}}}, subjects...)
+			Permissions: []Permission{{inspection, false, []string{a.request("CONSUMER", "INFO", p.Stream, allowed)}}}},
+			subjects...)
 	}
 	if p.Stage.Fixed != nil {
 		return all
@@ -264,15 +258,12 @@ func consumers(a *api, p *spec.Pipeline) (all []Need) {
 	if p.Partitions > 0 { // more than one subject is not in that of the request
 		read = append(read, a.request("CONSUMER", "CREATE", p.Stream, "*"))
 	}
-	add(Need{Purpose: "learning", Stream: p.Stream, Subject: p.Subject, Why: "Reads the trainer's rows in " +
-		"order."}, read...)
+	add(Need{Purpose: "learning", Stream: p.Stream, Subject: p.Subject}, read...)
 	if p.Standby != spec.StandbyCold && !p.Models.None && p.Models.Directory == "" {
-		add(Need{Purpose: "standby", Stream: p.Stream, Subject: p.Subject,
-			Why: "Reads the rows for the replica that is next to be the trainer."})
+		add(Need{Purpose: "standby", Stream: p.Stream, Subject: p.Subject}) // of the next trainer
 	}
 	if p.Labels != "" {
-		add(Need{Purpose: "labels", Subject: p.Labels, Why: "Reads late labels in order."},
-			a.read(a.streamOf(p.Labels), p.Labels)...)
+		add(Need{Purpose: "labels", Subject: p.Labels}, a.read(a.streamOf(p.Labels), p.Labels)...)
 	}
 	return all
 }
