@@ -77,36 +77,9 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 	o.setPullError(q, nil)
 	defer o.setReleased(q)
 	o.Log.Debug("this replica owns a partition", "partition", q, "term", term)
-	var end, answered bookmark
-	var silent time.Time // since when the server has not answered about the consumer
-	isAnswered := true
+	p := &ownedPartition{partitionOwner: o, q: q, lease: l, term: term, isAnswered: true}
 	for attempt := 0; ctx.Err() == nil; {
-		pulling, stop := context.WithCancel(ctx)
-		s := &source{durable: q.ConsumerName(o.ConsumerName()), filter: q.Filter(o.Subject),
-			ownership: &ownership{lease: l, term: term, stop: stop, removed: make(chan struct{}, 1), answered: &answered}}
-		err := o.pull(pulling, q, s)
-		stop()
-		if s.current.Holder != "" {
-			end = s.current
-		}
-		isAnswered = o.inFlight.awaitNone(o.work, s)
-		if isAnswered && s.isActive() && !s.hasPostponed.Load() && s.taken != 0 {
-			answered = s.current
-			answered.Floor, answered.Deaths = s.taken, 0
-		}
-		if s.isAborted.Load() { // until the partition is released, the consumer shows what is not answered
-			o.gate.wait(ctx, anyReason)
-		}
-		switch {
-		case !errors.Is(err, errConsumerSilent):
-			silent = time.Time{}
-		case silent.IsZero():
-			silent = time.Now()
-		case time.Since(silent) >= MaxConsumerSilence:
-			o.removeSilentConsumer(ctx, q, s)
-			silent = time.Time{}
-		}
-		switch {
+		switch err := p.pullOnce(ctx); {
 		case ctx.Err() != nil:
 		case err == nil || errors.Is(err, natsx.ErrGap):
 			attempt = 0
@@ -121,9 +94,52 @@ func (o *partitionOwner) own(ctx context.Context, q needs.Partition, l *lease.Le
 			attempt++
 		}
 	}
-	if isAnswered && end.Holder != "" && l.Term() == term {
-		o.endCleanly(q, end)
+	if p.isAnswered && p.end.Holder != "" && l.Term() == term {
+		o.endCleanly(q, p.end)
 	}
+}
+
+// ownedPartition is a partition while this replica owns it. Its consumer may be bound more than once.
+type ownedPartition struct {
+	*partitionOwner
+	q            needs.Partition
+	lease        *lease.Lease
+	term         uint64
+	isAnswered   bool      // everything that was pulled is answered
+	end          bookmark  // of the last consumer that was bound
+	answeredUpTo bookmark  // its floor is up to where this owner has answered everything
+	silent       time.Time // since when the server has not answered about the consumer
+}
+
+// pullOnce binds the consumer, pulls until ctx is done or a message is missing, and waits until all is answered.
+func (p *ownedPartition) pullOnce(ctx context.Context) error {
+	pulling, stop := context.WithCancel(ctx)
+	s := &source{durable: p.q.ConsumerName(p.ConsumerName()), filter: p.q.Filter(p.Subject),
+		ownership: &ownership{lease: p.lease, term: p.term, stop: stop, removed: make(chan struct{}, 1),
+			answered: &p.answeredUpTo}}
+	err := p.pull(pulling, p.q, s)
+	stop()
+	if s.current.Holder != "" {
+		p.end = s.current
+	}
+	p.isAnswered = p.inFlight.awaitNone(p.work, s)
+	if p.isAnswered && s.isActive() && !s.hasPostponed.Load() && s.taken != 0 {
+		p.answeredUpTo = s.current
+		p.answeredUpTo.Floor, p.answeredUpTo.Deaths = s.taken, 0
+	}
+	if s.isAborted.Load() { // until the partition is released, the consumer shows what is not answered
+		p.gate.wait(ctx, anyReason)
+	}
+	switch {
+	case !errors.Is(err, errConsumerSilent):
+		p.silent = time.Time{}
+	case p.silent.IsZero():
+		p.silent = time.Now()
+	case time.Since(p.silent) >= MaxConsumerSilence:
+		p.removeSilentConsumer(ctx, p.q, s)
+		p.silent = time.Time{}
+	}
+	return err
 }
 
 // MaxConsumerSilence is how long the server may not answer about the consumer of a partition, while it does about the
