@@ -84,6 +84,9 @@ func Consumer(ctx context.Context, js jetstream.JetStream, stream, name string) 
 	return Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return js.Consumer(ctx, stream, name) })
 }
 
+// Unacknowledged is how many messages of a consumer are not acknowledged, delivered or not.
+func Unacknowledged(c *jetstream.ConsumerInfo) uint64 { return c.NumPending + uint64(c.NumAckPending) }
+
 // StoredFilter is the filter with which a consumer reads what a stream takes on a subject: "", for all messages, where
 // its subject transform stores some of them under other subjects.
 func StoredFilter(c *jetstream.StreamConfig, subject string) string {

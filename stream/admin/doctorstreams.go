@@ -297,7 +297,7 @@ func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetst
 				continue // it is created when the daemon starts
 			}
 		}
-		unanswered += countUnanswered(c)
+		unanswered += natsx.Unacknowledged(c.CachedInfo())
 		if err := needs.CheckConsumer(p, c.CachedInfo().Config, info.Config.Subjects, q.Filter(p.Subject)); err != nil {
 			d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
 				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, q.ConsumerName(name))})
@@ -308,11 +308,6 @@ func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetst
 	if len(d.findings) == known {
 		d.addOK("consumer", p.Name, "%d messages are not answered", unanswered)
 	}
-}
-
-// countUnanswered returns how many messages of a consumer are not acknowledged, delivered or not.
-func countUnanswered(c jetstream.Consumer) uint64 {
-	return c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending)
 }
 
 // domainOf returns the JetStream domain in the names of a pipeline's consumers: that of a leaf node, else none.

@@ -405,7 +405,7 @@ func (t *traffic) checkTrend(ctx context.Context) {
 		if err != nil {
 			return 0, false, err
 		}
-		return countUnanswered(c), c.CachedInfo().NumAckPending > 0 || c.CachedInfo().NumWaiting > 0, nil
+		return natsx.Unacknowledged(c.CachedInfo()), c.CachedInfo().NumAckPending > 0 || c.CachedInfo().NumWaiting > 0, nil
 	}
 	before, isPulled, err := look()
 	if err != nil || before < maxHead || !isPulled || !natsx.Sleep(ctx, trendWait) {

@@ -273,7 +273,7 @@ func (w *Observer) count(ctx context.Context, input jetstream.Stream, q needs.Pa
 	var n, floor uint64 // all messages up to floor are answered
 	info, err = w.consumer(ctx, q)
 	if err == nil {
-		n, floor = info.NumPending+uint64(info.NumAckPending), info.AckFloor.Stream
+		n, floor = natsx.Unacknowledged(info), info.AckFloor.Stream
 	}
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		n, err = natsx.CountMessages(ctx, w.JS, w.Stream, filter)

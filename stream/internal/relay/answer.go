@@ -160,7 +160,6 @@ func (o *part) component() health.Component {
 // deadLetter is a dead letter before it is split into messages.
 type deadLetter struct {
 	wire.Letter
-	in   *input
 	kind wire.Answer
 	body []byte
 

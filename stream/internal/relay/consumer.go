@@ -190,13 +190,3 @@ func (c *consumers) check(ctx context.Context, q needs.Partition, now jetstream.
 		return err
 	})
 }
-
-// unacknowledged counts the messages that a consumer has not delivered or that are not acknowledged.
-func (c *consumers) unacknowledged(ctx context.Context, durable string) (uint64, error) {
-	consumer, err := c.JS.Consumer(ctx, c.Stream, durable)
-	if err != nil {
-		return 0, err
-	}
-	info := consumer.CachedInfo()
-	return info.NumPending + uint64(info.NumAckPending), nil
-}

@@ -75,7 +75,7 @@ func RejectionOf(r *plugin.Result) (wire.Code, error) {
 // newDeadLetter returns a dead letter without its body. Attempts counts failures of processing: deliveries of a message
 // that waited or was postponed do not count.
 func (c *composer) newDeadLetter(in *input, kind wire.Answer, what wire.Kind, code wire.Code, cause error) *deadLetter {
-	return &deadLetter{in: in, kind: kind, Letter: wire.Letter{Error: HeaderText(cause), Code: code,
+	return &deadLetter{kind: kind, Letter: wire.Letter{Error: HeaderText(cause), Code: code,
 		Attempts: max(in.attempts, 1), Origin: in.Origin, Subject: in.Subject, Pipeline: c.Name, Kind: what}}
 }
 
@@ -101,7 +101,7 @@ func rejectedIndices(r *plugin.Result) string {
 // original bytes in the body.
 func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 	a.deadLetters, l.limit = append(a.deadLetters, l), limit
-	pairs, header, body := l.Pairs(), l.in.Header, l.body
+	pairs, header, body := l.Pairs(), a.in.Header, l.body
 	ours := int64(512) // for the headers that are added below, the identity, and line breaks
 	for _, pair := range pairs {
 		ours += int64(len(pair.Key) + len(pair.Value) + 4)
@@ -133,7 +133,7 @@ func (c *composer) addDeadLetter(a *answer, l *deadLetter, limit int64) {
 			own = append(slices.Clip(pairs), wire.Pair{Key: wire.HeaderPart, Value: wire.PartOf(i, parts)})
 		}
 		body := body[i*int(room) : min((i+1)*int(room), len(body))]
-		o := c.newPart(l.in, kind, i, c.deadLetters, c.Dead, body, header, own)
+		o := c.newPart(a.in, kind, i, c.deadLetters, c.Dead, body, header, own)
 		if l.Kind == wire.KindRows {
 			setContentType(o.msg.Header, header, c.Stage.Spec.Format)
 		}

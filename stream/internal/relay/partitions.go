@@ -140,10 +140,11 @@ func (p *partitions) awaitEarlier(ctx context.Context, q needs.Partition) error 
 			continue
 		}
 		durable := before[0].ConsumerName(p.ConsumerName())
-		messages, err := p.consumers.unacknowledged(ctx, durable)
+		consumer, err := p.JS.Consumer(ctx, p.Stream, durable)
 		if err != nil {
 			return err
 		}
+		messages := natsx.Unacknowledged(consumer.CachedInfo())
 		if messages == 0 {
 			p.answered.Store(before[0], nil)
 			continue
