@@ -473,9 +473,9 @@ func replicasText(n int) string {
 	return fmt.Sprintf("%d replicas", n)
 }
 
-// readStreams reads how many replicas the streams of a plan have, and whether Setup created them. It warns of a stream of
-// outputs or dead letters that stores what others publish: they share the limits of the stream with the outputs, and one
-// stream has one set of message ids.
+// readStreams reads how many replicas the streams of a plan have, and whether Setup created them. It warns of a stream
+// of outputs or dead letters that stores what others publish: they share the limits of the stream with the outputs, and
+// one stream has one set of message ids.
 func (p *planner) readStreams(ctx context.Context, plan *Plan) error {
 	for _, name := range plan.streams() {
 		c, err := p.stream(ctx, name)

@@ -85,8 +85,8 @@ func (h *hubLearner) step(ctx context.Context) (progressed bool, err error) {
 	return true, nil
 }
 
-// recordArrival moves past a summary, and adds it to the ledger. The trainer stores the ledger before it learns, so that
-// a restart does not add entries that the model has learned.
+// recordArrival moves past a summary, and adds it to the ledger. The trainer stores the ledger before it learns, so
+// that a restart does not add entries that the model has learned.
 func (h *hubLearner) recordArrival(ctx context.Context, notice *summaries.Received, isUnfit bool) error {
 	missing, isNewStream := uint64(0), false
 	if isUnfit {

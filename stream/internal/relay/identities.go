@@ -181,8 +181,8 @@ func (i *identities) second(o *part) string {
 	return i.current.Load().SecondID(o.in.Origin, i.Name, o.kind, o.index)
 }
 
-// isOurs reports whether an identity is the one of an output of an input, or of its dead letter as a whole. For an input
-// that is older than the key it may be any.
+// isOurs reports whether an identity is the one of an output of an input, or of its dead letter as a whole. For an
+// input that is older than the key it may be any.
 func (i *identities) isOurs(o wire.Origin, id string) bool {
 	key := i.current.Load()
 	is := func(kind wire.Answer) bool {

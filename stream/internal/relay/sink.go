@@ -158,8 +158,8 @@ func (s *sink) has(ctx context.Context, seq uint64, o *part) (bool, error) {
 // firstLookBack is how many messages before the end of a stream are read first.
 const firstLookBack = 4096
 
-// readNewest reads the newest messages, and each time that they are not enough again four times as many. It calls
-// collect before each read.
+// readNewest reads the newest messages. While they are not enough, it reads again, four times as many each time. It
+// calls collect before each read.
 func (s *sink) readNewest(ctx context.Context, collect func() (take func(storedAnswer), isEnough func() bool)) (
 	reached position, err error) {
 	for lookBack := uint64(firstLookBack); ; lookBack *= 4 {

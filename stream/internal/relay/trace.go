@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/stream/internal/scope"
 )
 
-// traceHeaders are the headers of a message as those of W3C Trace Context. They are copied to the answers of an input as
-// all of its headers are; with tracing, the answers name the input's span as their parent.
+// traceHeaders are the headers of a message, for W3C Trace Context. They are copied to the answers of an input as all
+// of its headers are; with tracing, the answers name the input's span as their parent.
 type traceHeaders nats.Header
 
 func (h traceHeaders) Get(key string) string { return nats.Header(h).Get(key) }
