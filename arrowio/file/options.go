@@ -25,15 +25,6 @@ type Options struct {
 	types *csvTypes // of several CSV files; nil: each value is read first
 }
 
-// named are the formats of Options.Format. The name csv is that of compressed CSV too.
-var named = map[string]formatName{"csv": csvFormat, "tsv": csvFormat, "json": jsonFormat, "ndjson": linesFormat,
-	"parquet": parquetFormat, "arrow": arrowFile, "arrows": arrowStream}
-
-// FormatNames are the words for Options.Format.
-func FormatNames() []string {
-	return []string{"csv", "tsv", "json", "ndjson", "parquet", "arrow", "arrows"}
-}
-
 // formatOf returns the format of a file by Options.Format or its suffix.
 func (how Options) formatOf(path string) (formatName, error) {
 	if how.Format == "" {

@@ -123,12 +123,3 @@ func (w *Whole) Discard() {
 		os.Remove(w.file.Name())
 	}
 }
-
-// withoutPath removes the path from an error of package os, since the caller names the file, and a temporary one is
-// none of the user's.
-func withoutPath(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
-}

@@ -12,22 +12,16 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
-	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
-	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/cmd/embedd/dataset"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/internal/wildcard"
 )
 
 // minRate and maxRate bound --rate. At a lower one a message would wait for years, and its wait would overflow.
@@ -357,236 +351,12 @@ func (p *publishing) report(out *report.Output) error {
 	return nil
 }
 
-// encoded is a record as a message in a format.
-func encoded(rec arrow.Record, as wire.Format) ([]byte, error) {
-	if !as.IsText() {
-		return arrowio.FromRecords(rec.Schema(), rec)
-	}
-	d, err := arrowio.NewDecoder(arrowio.Spec{Limits: file.Limits()})
-	if err != nil {
-		return nil, err
-	}
-	m, err := d.FromRecord(rec, nil)
-	if err != nil {
-		return nil, err
-	}
-	return arrowio.Text(m, as)
-}
-
-// publisher publishes to a subject, through JetStream if a stream has it.
-type publisher struct {
-	nc      *connection.Conn
-	js      jetstream.JetStream
-	subject string
-	format  wire.Format
-	stream  string
-	others  []string // subjects that the user may have meant
-	pending []jetstream.PubAckFuture
-	wait    time.Duration // for the confirmation of a message
-
-	messages, rows int
-	bytes          int64
-}
-
-// maxUnconfirmed is the maximum number of unconfirmed messages.
-const maxUnconfirmed = 64
-
 // confirmTimeout is how long a stream may take to confirm a message, flushTimeout how long for all that are left at the
 // end.
 const (
 	confirmTimeout = time.Minute
 	flushTimeout   = 10 * time.Second
 )
-
-func newPublisher(ctx context.Context, nc *connection.Conn, subject string, as wire.Format) (*publisher, error) {
-	p := &publisher{nc: nc, subject: subject, format: as, wait: confirmTimeout}
-	js, err := nc.JetStream()
-	if err != nil {
-		return nil, err
-	}
-	switch name, err := js.StreamNameBySubject(ctx, subject); {
-	case err == nil:
-		p.js, p.stream = js, name
-	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
-		errors.Is(err, nats.ErrNoResponders):
-	default:
-		return nil, fmt.Errorf("finding the stream of subject %s: %w", subject, err)
-	}
-	return p, nil
-}
-
-func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
-	if most := p.nc.MaxPayload(); int64(len(body)) > most {
-		return fmt.Errorf("a message of %d rows has %d bytes, more than the %d that the server accepts; use a smaller "+
-			"--batch", rows, len(body), most)
-	}
-	msg := nats.NewMsg(p.subject)
-	msg.Header.Set(wire.HeaderContentType, p.format.ContentType())
-	msg.Data = body
-	switch {
-	case p.js == nil && p.messages == 0:
-		if err := p.sendFirst(ctx, msg); err != nil {
-			return err
-		}
-	case p.js == nil:
-		if err := p.nc.PublishMsg(msg); err != nil {
-			return err
-		}
-	default:
-		future, err := p.js.PublishMsgAsync(msg)
-		if err != nil {
-			return err
-		}
-		p.pending = append(p.pending, future)
-		if len(p.pending) >= maxUnconfirmed {
-			if err := p.confirm(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	p.messages++
-	p.rows += rows
-	p.bytes += int64(len(body))
-	return nil
-}
-
-// sendFirst publishes a message on core NATS. It is an error if nothing receives it: the server reports that on the
-// reply subject, before the flush ends.
-func (p *publisher) sendFirst(ctx context.Context, msg *nats.Msg) error {
-	msg.Reply = p.nc.NewInbox()
-	sub, err := p.nc.SubscribeSync(msg.Reply)
-	if err != nil {
-		return err
-	}
-	defer sub.Unsubscribe()
-	if err := p.nc.PublishMsg(msg); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if err := p.nc.FlushWithContext(ctx); err != nil {
-		return err
-	}
-	if n, _, err := sub.Pending(); err != nil || n == 0 {
-		return err
-	}
-	if answer, err := sub.NextMsgWithContext(ctx); !errors.Is(err, nats.ErrNoResponders) &&
-		(err != nil || answer.Header.Get("Status") != "503") {
-		return err
-	}
-	fix := cli.DidYouMean(p.subject, p.others)
-	if wildcard.CoveredBy(p.subject, p.others) {
-		fix = " (embedd setup --apply creates the stream of the pipeline that reads it)"
-	}
-	return fmt.Errorf("nothing receives %s: no stream stores it and it has no subscriber%s; nothing was published",
-		p.subject, fix)
-}
-
-// confirm waits for the oldest unconfirmed message. The client waits indefinitely for a confirmation that is lost.
-func (p *publisher) confirm(ctx context.Context) error {
-	f := p.pending[0]
-	p.pending = p.pending[1:]
-	lost := time.NewTimer(p.wait)
-	defer lost.Stop()
-	select {
-	case <-f.Ok():
-		return nil
-	case err := <-f.Err():
-		return fmt.Errorf("stream %s refused a message: %w", p.stream, err)
-	case <-lost.C:
-		return p.unconfirmed(p.wait)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// unconfirmed is the error of a message that the stream did not confirm in time.
-func (p *publisher) unconfirmed(wait time.Duration) error {
-	return fmt.Errorf("stream %s did not confirm a message within %v, and may lack it: look whether the stream has a "+
-		"leader, and confirms (`nats stream info %s`: no_ack), and publish the rows again", p.stream, wait, p.stream)
-}
-
-// flush waits until all messages are confirmed.
-func (p *publisher) flush(ctx context.Context) error {
-	wait := min(p.wait, flushTimeout)
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for len(p.pending) > 0 {
-		err := p.confirm(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = p.unconfirmed(wait)
-		}
-		if err != nil {
-			return fmt.Errorf("the last %d of %d messages are not confirmed: %w", len(p.pending)+1, p.messages, err)
-		}
-	}
-	if err := p.nc.FlushWithContext(ctx); err != nil {
-		return err
-	}
-	// Without a stream, this is the only sign that a message was refused.
-	if err := p.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
-		return err
-	}
-	return nil
-}
-
-// lateLabels publishes labels on a separate subject, delay rows after their rows.
-type lateLabels struct {
-	to         *publisher
-	key, label string
-	delay      int
-	rows       int64 // rows sent, the keys if the file has no key column
-	waiting    []dueLabels
-}
-
-// dueLabels is a message of labels that is sent after a number of rows.
-type dueLabels struct {
-	body []byte
-	rows int
-	due  int64
-}
-
-// split removes the label column from a record, queues it as late labels, and returns the record with a key column.
-func (a *lateLabels) split(rec arrow.Record) (arrow.Record, error) {
-	n, at := rec.NumRows(), rec.Schema().FieldIndices(a.label)[0] // open has checked that it has the label
-	label, rest := rec.Column(at), without(rec, a.label)
-	if !rest.Schema().HasField(a.key) {
-		b := array.NewInt64Builder(memory.DefaultAllocator)
-		defer b.Release()
-		for i := range n {
-			b.Append(a.rows + i)
-		}
-		numbers := b.NewArray()
-		defer numbers.Release()
-		defer rest.Release()
-		meta := rec.Schema().Metadata()
-		fields := append(rest.Schema().Fields(), arrow.Field{Name: a.key, Type: numbers.DataType()})
-		rest = array.NewRecord(arrow.NewSchema(fields, &meta), append(rest.Columns(), numbers), n)
-	}
-	key := rest.Column(rest.Schema().FieldIndices(a.key)[0])
-	labels := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: a.key, Type: key.DataType(), Nullable: true},
-		rec.Schema().Field(at)}, nil), []arrow.Array{key, label}, n)
-	defer labels.Release()
-	body, err := encoded(labels, a.to.format)
-	if err != nil {
-		rest.Release()
-		return nil, fmt.Errorf("late labels: %w", err)
-	}
-	a.rows += n
-	a.waiting = append(a.waiting, dueLabels{body, int(n), a.rows + int64(a.delay)})
-	return rest, nil
-}
-
-// send publishes the labels that are due, or all.
-func (a *lateLabels) send(ctx context.Context, all bool) error {
-	for len(a.waiting) > 0 && (all || a.waiting[0].due <= a.rows) {
-		if err := a.to.send(ctx, a.waiting[0].body, a.waiting[0].rows); err != nil {
-			return err
-		}
-		a.waiting = a.waiting[1:]
-	}
-	return nil
-}
 
 // checkSubject checks the subject of a flag. NATS takes features.* as a word of a subject to publish to.
 func checkSubject(verb, subject string, isPattern bool) error {

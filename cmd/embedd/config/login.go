@@ -150,14 +150,6 @@ func Servers(urls string) (out []string) {
 	return out
 }
 
-func withScheme(address string) string {
-	address = strings.TrimSpace(address)
-	if address != "" && !strings.Contains(address, "://") {
-		return "nats://" + address
-	}
-	return address
-}
-
 // Context is a context of the nats CLI.
 type Context struct {
 	URL         string `json:"url"`

@@ -3,7 +3,6 @@ package file
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"errors"
@@ -23,9 +22,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/internal/number"
-	"github.com/embedd/embedd/internal/narrow"
 )
 
 // csvReader reads CSV twice: once over every value to find the column types, once for the rows. A type guessed from the
@@ -48,37 +45,6 @@ type csvReader struct {
 	total   int // rows
 
 	builders []array.Builder // of values
-}
-
-// columnKind is the common type of the values of a column.
-type columnKind struct {
-	values              int // values that are not missing
-	words               int // words for missing values, unless the column is text
-	ints, floats, bools int
-	yesNo, units        int // texts that are yes or no, and numbers with unit
-	unit                string
-	zeros               int // integers written with leading zeros: identifiers, not quantities
-	textLine            int // line of the first value that is not a number
-	text                string
-	textFile            string // " of FILE" if there are several files
-	missing             string // a word of Options.Missing that is a boolean, and a value of the column
-}
-
-// merge adds the counts of the same column of another file.
-func (k *columnKind) merge(other columnKind, path string) {
-	k.values, k.words = k.values+other.values, k.words+other.words
-	k.ints, k.floats, k.bools = k.ints+other.ints, k.floats+other.floats, k.bools+other.bools
-	k.zeros += other.zeros
-	k.yesNo += other.yesNo
-	if k.unit = cmp.Or(k.unit, other.unit); k.unit == other.unit {
-		k.units += other.units
-	}
-	if k.textLine == 0 && other.textLine > 0 {
-		k.textLine, k.text, k.textFile = other.textLine, other.text, " of "+path
-	}
-	if k.missing == "" {
-		k.missing = other.missing
-	}
 }
 
 // csvTypes is the result of the first pass over several files.
@@ -118,59 +84,6 @@ func (c *csvReader) use(t *csvTypes, header []string) error {
 }
 
 func (c *csvReader) errChanged() error { return fmt.Errorf("%s changed while it was read", c.name) }
-
-// see counts a trimmed value that is not missing in every column. plain is its kind by number.Scan.
-func (k *columnKind) see(s string, plain number.Kind, decimal rune, line int) {
-	if plain == number.None && number.IsMissing(s) {
-		k.words++
-		return
-	}
-	k.values++
-	if plain == number.Integer && number.FitsInt64(s) {
-		k.ints++
-		k.floats++
-		if digits := strings.TrimLeft(s, "+-"); len(digits) > 1 && digits[0] == '0' {
-			k.zeros++
-		}
-		return
-	}
-	if plain != number.None {
-		k.floats++
-		return
-	}
-	if _, ok := number.Parse(s, decimal); ok { // an infinity
-		k.floats++
-		return
-	}
-	if k.textLine == 0 {
-		k.textLine, k.text = line, s
-	}
-	if _, ok := number.ParseBool(s); ok {
-		k.bools++
-	}
-	if strings.EqualFold(s, "yes") || strings.EqualFold(s, "no") {
-		k.yesNo++
-	}
-	if unit := unitOf(s, decimal); unit != "" && unit == cmp.Or(k.unit, unit) {
-		k.units, k.unit = k.units+1, unit
-	}
-}
-
-func (k *columnKind) dataType() arrow.DataType {
-	switch {
-	case k.values == 0: // no value; a text column of nulls is never taken for a feature
-		return arrow.BinaryTypes.String
-	case k.ints == k.values && k.zeros > 0:
-		return arrow.BinaryTypes.String
-	case k.ints == k.values:
-		return arrow.PrimitiveTypes.Int64
-	case k.floats == k.values:
-		return arrow.PrimitiveTypes.Float64
-	case k.bools == k.values:
-		return arrow.FixedWidthTypes.Boolean
-	}
-	return arrow.BinaryTypes.String
-}
 
 func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, error) {
 	c := &csvReader{name: path, file: file, how: how, always: map[string]bool{"": true}, used: map[string]bool{}}
@@ -523,18 +436,6 @@ func (c *csvReader) fix(k columnKind, name string) string {
 	return fmt.Sprintf("; leave a missing value empty, or name the word: --missing %s", k.text)
 }
 
-// unitOf returns the word after a number, such as kg in 1.29 kg; "" if the text has another form.
-func unitOf(text string, decimal rune) string {
-	value, unit, _ := strings.Cut(text, " ")
-	if unit == "" || strings.ContainsFunc(unit, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		return ""
-	}
-	if _, isNumber := number.Parse(value, decimal); !isNumber {
-		return ""
-	}
-	return unit
-}
-
 // plain returns a number that has a currency, separators of thousands or another form as CSV has it. Where it has
 // commas and points, the last is the decimal mark; a comma alone is that too, unless it can separate thousands: one to
 // three digits come before, the first of which is not 0, and three after.
@@ -627,173 +528,4 @@ func (c *csvReader) append(i int, s string) error {
 func (c *csvReader) close() error {
 	c.values.Release()
 	return c.file.Close()
-}
-
-// csvWriter writes records as text. A list column becomes a column per element: name_0, name_1 ...
-type csvWriter struct {
-	buffer *bufio.Writer
-	gz     *gzip.Writer
-	w      *csv.Writer
-	schema *arrow.Schema
-	widths []int // elements of a list column, -1 for other columns
-	row    []string
-	rows   int64
-}
-
-func newCSVWriter(out io.Writer, name string, gz bool) *csvWriter {
-	c := &csvWriter{buffer: bufio.NewWriterSize(out, 1<<16)}
-	if gz {
-		c.gz = gzip.NewWriter(c.buffer)
-		c.w = csv.NewWriter(c.gz)
-	} else {
-		c.w = csv.NewWriter(c.buffer)
-	}
-	if tab := tabDelimiter(name); tab != 0 {
-		c.w.Comma = tab
-	}
-	return c
-}
-
-func (c *csvWriter) write(msg []byte) error {
-	schema, recs, err := arrowio.Records(msg)
-	if err != nil {
-		return err
-	}
-	if err := writeRecords(recs, c.writeRecord); err != nil {
-		return err
-	}
-	if c.schema == nil && len(recs) == 0 {
-		return c.header(schema, nil)
-	}
-	return nil
-}
-
-func (c *csvWriter) writeRecord(rec arrow.Record) error {
-	if c.schema == nil {
-		if err := c.header(rec.Schema(), rec); err != nil {
-			return err
-		}
-	} else if !rec.Schema().Equal(c.schema) {
-		return errSchema
-	}
-	for row := range int(rec.NumRows()) {
-		c.row = c.row[:0]
-		for i, width := range c.widths {
-			col := rec.Column(i)
-			if width < 0 {
-				c.row = append(c.row, csvText(col, row))
-				continue
-			}
-			elements, from, to := listRange(col, row)
-			if to-from != width && !col.IsNull(row) {
-				return fmt.Errorf("row %d: list column %q has %d elements, the first row had %d: CSV needs one length; "+
-					"write .parquet or .arrow", c.rows+1, rec.ColumnName(i), to-from, width)
-			}
-			for k := range width {
-				if col.IsNull(row) {
-					c.row = append(c.row, "")
-				} else {
-					c.row = append(c.row, csvText(elements, from+k))
-				}
-			}
-		}
-		if err := c.w.Write(c.row); err != nil {
-			return err
-		}
-		c.rows++
-	}
-	return nil
-}
-
-// header writes the column names. The length of a variable list is that of its first row.
-func (c *csvWriter) header(schema *arrow.Schema, first arrow.Record) error {
-	c.schema = schema
-	var names []string
-	for i, f := range schema.Fields() {
-		width := -1
-		switch t := f.Type.(type) {
-		case *arrow.FixedSizeListType:
-			width = int(t.Len())
-		case *arrow.ListType, *arrow.LargeListType:
-			width = 0
-			for row := 0; first != nil && row < int(first.NumRows()); row++ {
-				if !first.Column(i).IsNull(row) {
-					_, from, to := listRange(first.Column(i), row)
-					width = to - from
-					break
-				}
-			}
-		}
-		c.widths = append(c.widths, width)
-		if width < 0 {
-			names = append(names, f.Name)
-		}
-		for k := range width {
-			names = append(names, fmt.Sprintf("%s_%d", f.Name, k))
-		}
-	}
-	seen := map[string]bool{}
-	for _, n := range names {
-		if seen[n] {
-			return fmt.Errorf("two columns would be named %q: give the output another name with --column, or keep fewer "+
-				"columns", n)
-		}
-		seen[n] = true
-	}
-	return c.w.Write(names)
-}
-
-func (c *csvWriter) close() error {
-	c.w.Flush()
-	if err := c.w.Error(); err != nil {
-		return err
-	}
-	if c.gz != nil {
-		if err := c.gz.Close(); err != nil {
-			return err
-		}
-	}
-	return c.buffer.Flush()
-}
-
-// listRange returns the range of elements of a row in a list column. In v15, FixedSizeList.ListValues ignores the
-// offset of a slice, so the offsets are read here.
-func listRange(col arrow.Array, row int) (elements arrow.Array, from, to int) {
-	l, ok := col.(array.ListLike)
-	if !ok {
-		return nil, 0, 0
-	}
-	lo, hi := l.ValueOffsets(row)
-	return l.ListValues(), int(lo), int(hi)
-}
-
-// csvText returns a value as text: the shortest number that reads back as the same, nothing for null, JSON for nested
-// values.
-func csvText(col arrow.Array, row int) string {
-	if isNull(col, row) {
-		return ""
-	}
-	switch a := col.(type) {
-	case *array.Float16: // that of the library is wrong for subnormal numbers, and so are its decimals
-		return strconv.FormatFloat(float64(narrow.Half(a.Value(row).Uint16())), 'g', -1, 32)
-	case *array.Decimal128:
-		return a.Value(row).ToString(a.DataType().(arrow.DecimalType).GetScale())
-	case *array.Decimal256:
-		return a.Value(row).ToString(a.DataType().(arrow.DecimalType).GetScale())
-	case *array.Timestamp:
-		if a.DataType().(*arrow.TimestampType).TimeZone == "" {
-			return strings.TrimSuffix(a.ValueStr(row), "Z")
-		}
-	case *array.Float32:
-		return strconv.FormatFloat(float64(a.Value(row)), 'g', -1, 32)
-	case *array.Float64:
-		return strconv.FormatFloat(a.Value(row), 'g', -1, 64)
-	case *array.String:
-		return a.Value(row)
-	case *array.LargeString:
-		return a.Value(row)
-	case *array.Dictionary:
-		return csvText(a.Dictionary(), a.GetValueIndex(row))
-	}
-	return col.ValueStr(row)
 }
