@@ -62,7 +62,7 @@ func ChooseRidge(ctx context.Context, t *Task) {
 		t.Ridge = r
 		t.Report.Ridge = &model.Ridge{Relative: r, Columns: t.Columns, Rule: "fixed"}
 	} else {
-		s, r := OAS(rule.Scatter(t.Basis), t.independentRows(), t.Columns)
+		s, r := OAS(rule.Scatter(t.Basis), independentRows(t), t.Columns)
 		t.Ridge = max(r, rule.least(t.D))
 		t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "oas", Shrinkage: &s}
 	}
@@ -104,7 +104,7 @@ func ChooseRidge(ctx context.Context, t *Task) {
 }
 
 // independentRows is how many independent rows those of a fit are worth.
-func (t *Task) independentRows() float64 { return t.Basis.N / max(t.DesignEffect, 1) }
+func independentRows(t *Task) float64 { return t.Basis.N / max(t.DesignEffect, 1) }
 
 // bestRidge is the index of the score with the most correct rows; ties go to the larger ridge.
 func bestRidge(scores []model.RidgeScore) int {

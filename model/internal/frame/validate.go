@@ -63,7 +63,7 @@ func validateRidges(ctx context.Context, t *Task, variants []variant,
 	tallies := t.Validate(ctx, "ridge", len(scores), len(ridges), func(ft *Task, i int) {
 		variants[i/len(ridges)].set(ft)
 		if ft.Ridge = scores[i].Ridge; scores[i].OAS {
-			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Basis), ft.independentRows(), ft.Columns)
+			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Basis), independentRows(ft), ft.Columns)
 			ft.Ridge = max(shrunk, t.Method.Ridge.least(ft.D))
 		}
 	})
