@@ -162,12 +162,20 @@ func TestPanicOfACallersFunction(t *testing.T) {
 	panicked(t, "moments", err, "lda: panicked: my progress")
 
 	m := fit(t, d, Config{Method: "pca"})
-	panicked(t, "project", new(model.Model).Project(nil, model.DenseRows(d.X, d.N, 0)), "project: panicked: ")
-	_, _, err = model.Align(t.Context(), m, nil, model.DenseRows(d.X, d.N, d.M), model.AlignSign)
-	panicked(t, "align", err, "align: panicked: ")
+	rows := model.DenseRows(d.X, d.N, d.M)
+	panicked(t, "project", m.ProjectContext(brokenContext{t.Context()}, make([]float32, d.N*m.Dim()), rows),
+		"project: panicked: my context")
+	_, _, err = model.Align(brokenContext{t.Context()}, m, fit(t, d, Config{Method: "lda"}), rows, model.AlignSign)
+	panicked(t, "align", err, "panicked: my context")
 	_, err = model.Read(brokenReader{})
 	panicked(t, "read", err, "model file: panicked: my reader")
 }
+
+type brokenContext struct{ context.Context }
+
+func (brokenContext) Err() error { panic("my context") }
+
+func (brokenContext) Value(any) any { panic("my context") }
 
 type brokenReader struct{}
 
