@@ -57,13 +57,13 @@ func TestRestoredWhileInFlight(t *testing.T) {
 	if _, err := s.JS.UpdateStream(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
-	for n := 6; n < 8; n++ { // when the last one is acknowledged, the server has the acknowledgements before it
-		natstest.Await(t, "all are answered", func() bool {
-			return r.counter("embedd_messages_total", "result=out") == float64(n)
-		})
+	answered := func() float64 { return r.counter("embedd_messages_total", "result=out") }
+	for n := 1 + 5; n < 1+5+2; n++ { // when the last one is acknowledged, the server has the acknowledgements before it
+		natstest.Await(t, "all are answered", func() bool { return answered() >= float64(n) })
 		inputs(s, 1)
 	}
-	if i := consumer(); i.AckFloor.Stream != 1 {
-		t.Errorf("new inputs up to %d are acknowledged, and not answered", i.AckFloor.Stream)
+	// Those before the restore are answered too, so they do not count for the new ones.
+	if floor := consumer().AckFloor.Stream; floor > 1 && answered() < 1+5+float64(floor-1) {
+		t.Errorf("new inputs up to %d are acknowledged, and %g are answered", floor, answered()-1-5)
 	}
 }

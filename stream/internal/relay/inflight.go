@@ -47,6 +47,10 @@ func newInFlight(a *Activity, maxBytes func() int64, maxInputs func() int) *inFl
 func (f *inFlight) markStale(created time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.markOthers(created)
+}
+
+func (f *inFlight) markOthers(created time.Time) {
 	for _, in := range f.inputs {
 		if !in.Origin.Created.Equal(created) {
 			in.isStale.Store(true)
@@ -58,11 +62,15 @@ func (f *inFlight) markStale(created time.Time) {
 // the stream may have been restored, in which their sequences name other messages.
 func (f *inFlight) retire() { f.markStale(time.Time{}) }
 
-// add adds a message. It returns false for a redelivery of a message in flight.
+// add adds a message. It returns false for a redelivery of a message in flight. A message of the same sequence that was
+// stored at another time shows that an older copy of the stream was restored, even if no earlier delivery did.
 func (f *inFlight) add(in *input) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, ok := f.inputs[keyOf(in)]; ok {
+	if known, ok := f.inputs[keyOf(in)]; ok {
+		if !known.Time.Equal(in.Time) {
+			f.markOthers(time.Time{})
+		}
 		return false
 	}
 	f.inputs[keyOf(in)] = in

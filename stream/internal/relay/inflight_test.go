@@ -40,3 +40,22 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%d bytes free after one left, want 40", n)
 	}
 }
+
+// TestInFlightOfARestoredStream: a message of the same sequence that was stored at another time ends the
+// acknowledgements of all messages in flight; a redelivery does not.
+func TestInFlightOfARestoredStream(t *testing.T) {
+	f := newInFlight(&Activity{}, func() int64 { return 100 }, (&utilization{}).maxMessages)
+	message := func(seq uint64, stored time.Time) *input {
+		return &input{Message: scope.Message{Origin: wire.Origin{Created: time.Unix(1, 0), Seq: seq}, Time: stored}}
+	}
+	stored := time.Unix(1_700_000_000, 0)
+	a, b := message(1, stored), message(2, stored)
+	f.add(a)
+	f.add(b)
+	if f.add(message(1, stored)) || a.isStale.Load() || b.isStale.Load() {
+		t.Fatal("after a redelivery, messages in flight are not acknowledged")
+	}
+	if f.add(message(2, stored.Add(time.Hour))) || !a.isStale.Load() || !b.isStale.Load() {
+		t.Error("after the restore, messages in flight are acknowledged")
+	}
+}
