@@ -133,10 +133,10 @@ func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed b
 	s.Newest = cmp.Or(s.Newest, min(stamp, now))
 	t := s.last()
 	low, high := s.Newest-int64(MaxClockSkew), max(s.Newest, now, now-t.Ahead)+int64(MaxClockSkew)
-	at = t.apply(stamp) // if both explanations are possible, keep the correction: its step is shorter
+	at = t.apply(stamp) // if both explanations are possible, the shorter step counts: clocks may have been set right
 	s.ahead = stamp > now+int64(MaxClockSkew)
 	switch {
-	case t.Ahead != 0 && low <= at && at <= high:
+	case t.Ahead != 0 && low <= at && at <= high && (t.Ahead > 0 || stamp < low):
 	case low <= stamp && stamp <= high:
 		t = Correction{}
 		at = stamp
@@ -163,7 +163,8 @@ func (s *EventTime) At(p window.Position, stamp, now int64) (at int64, changed b
 func (s *EventTime) StartAs(other *EventTime, p window.Position, stamp, now int64) {
 	t := Correction{From: p, Ahead: other.last().Ahead}
 	at := t.apply(stamp)
-	if s.Newest == 0 && t.Ahead != 0 && at <= max(other.Newest, now, now-t.Ahead)+int64(MaxClockSkew) {
+	isStep := t.Ahead > 0 || stamp < other.Newest-int64(MaxClockSkew) // else other gives up its correction, see At
+	if s.Newest == 0 && t.Ahead != 0 && isStep && at <= max(other.Newest, now, now-t.Ahead)+int64(MaxClockSkew) {
 		s.Corrections, s.Newest = []Correction{t}, at
 	}
 }

@@ -38,21 +38,33 @@ func TestEventTimeNote(t *testing.T) {
 }
 
 // TestEventTimeOfClocksSetBack: after the clocks of the server and this machine were set back, event time continues at
-// their pace, and the timestamps of event times are known.
+// their pace, and the timestamps of event times are known. After they were set right it does not pass them. The event
+// time of another stream, which begins meanwhile, is the same.
 func TestEventTimeOfClocksSetBack(t *testing.T) {
+	const year = 8760 * time.Hour
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var s EventTime
 	want := now
 	for i := range 20 {
-		at, _ := s.At(window.Position{Seq: uint64(i + 1)}, now.UnixNano(), now.UnixNano())
+		p := window.Position{Seq: uint64(i + 1)}
+		var labels EventTime
+		labels.StartAs(&s, p, now.UnixNano(), now.UnixNano())
+		if at, _ := labels.At(p, now.UnixNano(), now.UnixNano()); i > 11 && !time.Unix(0, at).Equal(want) {
+			t.Errorf("labels that begin with message %d have event time %v, want %v", i, time.Unix(0, at).UTC(), want)
+		}
+		at, _ := s.At(p, now.UnixNano(), now.UnixNano())
 		if got := time.Unix(0, at); !got.Equal(want) {
 			t.Errorf("message %d has event time %v, want %v", i, got.UTC(), want)
 		} else if stamp := s.Timestamp(got); !stamp.Equal(now) {
 			t.Errorf("the timestamp of message %d is %v, want %v", i, stamp.UTC(), now)
 		}
 		now, want = now.Add(5*time.Minute), want.Add(5*time.Minute)
-		if i == 10 {
-			now, want = now.Add(-8760*time.Hour), want.Add(-5*time.Minute) // how long ago the last message was is not known
+		switch i {
+		case 10:
+			now, want = now.Add(-year), want.Add(-5*time.Minute) // how long ago the last message was is not known
+		case 15:
+			now = now.Add(year)
+			want = now
 		}
 	}
 	if note := s.Note("messages"); note != "" {
