@@ -276,12 +276,11 @@ func (r *reader) openAt(ctx context.Context, upTo uint64) (err error) {
 	if err != nil || r.cursor == nil || upTo == noEnd || upTo <= last {
 		return err
 	}
+	r.closeCursor(ctx)
 	if last < r.at.next {
-		r.closeCursor(ctx)
 		return errInconsistent
 	}
-	r.cursorEnd = last // what is not stored yet must not be skipped
-	return nil
+	return r.openAt(ctx, last) // what is not stored yet, or was not when the consumer was created, must not be skipped
 }
 
 // inspect requests the state of the input stream, and moves to where learning continues. It returns the sequence number
