@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/attribute"
@@ -19,7 +20,16 @@ import (
 // of its headers are; with tracing, the answers name the input's span as their parent.
 type traceHeaders nats.Header
 
-func (h traceHeaders) Get(key string) string { return nats.Header(h).Get(key) }
+// Get returns a header. The propagator refuses the flags 03 of W3C Trace Context Level 2, a sampled trace with a random
+// id, so they are read as 01.
+func (h traceHeaders) Get(key string) string {
+	value := nats.Header(h).Get(key)
+	if rest, isRandom := strings.CutSuffix(value, "-03"); isRandom && key == "traceparent" {
+		return rest + "-01"
+	}
+	return value
+}
+
 func (h traceHeaders) Set(key, value string) { h[key] = []string{value} }
 func (h traceHeaders) Keys() []string        { return slices.Collect(maps.Keys(h)) }
 

@@ -32,6 +32,7 @@ func TestParentOf(t *testing.T) {
 	const valid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for text, want := range map[string]bool{
 		valid: true, strings.Replace(valid, "-01", "-00", 1): true, "01" + valid[2:] + "-more": true,
+		strings.Replace(valid, "-01", "-02", 1): true, strings.Replace(valid, "-01", "-03", 1): true,
 		"": false, "00": false, valid[:54]: false, valid + "-more": false, "ff" + valid[2:]: false,
 		strings.ToUpper(valid): false, strings.Replace(valid, "-01", "-zz", 1): false,
 		"00-00000000000000000000000000000000-b7ad6b7169203331-01": false,
@@ -39,7 +40,8 @@ func TestParentOf(t *testing.T) {
 		strings.Repeat("x", 1<<20):                                false,
 	} {
 		c := trace.SpanContextFromContext(parentOf(nats.Header{"traceparent": {text}, "tracestate": {"a=1,,=\x00"}}))
-		if c.IsValid() != want || c.IsSampled() != (want && strings.Contains(text, "3331-01")) {
+		isSampled := want && (strings.Contains(text, "3331-01") || strings.Contains(text, "3331-03"))
+		if c.IsValid() != want || c.IsSampled() != isSampled {
 			t.Errorf("%.60q: valid %v, sampled %v", text, c.IsValid(), c.IsSampled())
 		}
 	}
