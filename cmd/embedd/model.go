@@ -265,8 +265,11 @@ func nameIn(ctx context.Context, s registry.Store, name string) (pipeline, versi
 	}
 	near := cli.DidYouMean(name, there)
 	for _, pipeline := range there {
+		if !strings.HasPrefix(name, pipeline+"-") {
+			continue
+		}
 		p, err := registry.New(s, pipeline, registry.Options{}).Pointer(ctx)
-		if err != nil || !strings.HasPrefix(name, pipeline+"-") {
+		if err != nil {
 			continue
 		}
 		for _, v := range p.Versions {
