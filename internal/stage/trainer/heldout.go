@@ -64,10 +64,11 @@ func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	}
 }
 
-// lacksClass reports whether rows of these labels lack classes of the window, and those together have at least
-// 1/MaxWeight of the fair share of one class.
+// lacksClass reports whether rows of these labels lack classes of the window that enter fits, and those together have
+// at least 1/MaxWeight of the fair share of one class.
 func lacksClass(w *window.Window, labels []string) bool {
-	return evidence.MaxWeight*w.EstablishedClasses()*(w.Len()-window.RowsOf(w, labels)) >= w.Len()
+	lacking := w.Len() - window.RowsOf(w, labels) - w.SparseRows()
+	return evidence.MaxWeight*w.EstablishedClasses()*lacking >= w.Len()
 }
 
 // balancedWeight is the weight of a row of a class with a share of the rows, so that all classes count alike.

@@ -75,9 +75,10 @@ func TestHeldOutRowsOfAllClasses(t *testing.T) {
 	l, _, _ := logged(t, fit.Config{Method: "lda", Dim: 2})
 	l.live = nil // so that nothing is fitted meanwhile
 	seq := uint64(17)
-	learn := func(label string) {
+	learn := func(labels ...string) {
 		var rows []window.Row
 		for row := range 16 {
+			label := labels[row%len(labels)]
 			angle := float64(seq) + float64(row)
 			x := []float64{9*float64(len(label)) + math.Cos(angle), math.Sin(angle)}
 			rows = append(rows, window.Row{Position: window.Position{Seq: seq, Row: row}, MessageRows: 16, Time: 16e9,
@@ -118,6 +119,10 @@ func TestHeldOutRowsOfAllClasses(t *testing.T) {
 	}
 	if evidenceAt(policy.DoorBetter) == 0 {
 		t.Error("no evidence from rows of all classes")
+	}
+	learn("w", "wr", "wro", "wron") // too few of each to enter a fit
+	if l.data.sift(); evidenceAt(policy.DoorBetter) == 0 {
+		t.Error("no evidence, because of labels with four rows")
 	}
 }
 
