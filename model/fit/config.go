@@ -41,7 +41,7 @@ type Config struct {
 	// with a few hundred landmarks.
 	Nonlinear bool
 	// DesignEffect is how many rows are worth one independent row, where rows depend on each other: the ridge oas is that
-	// of so many times fewer rows. 0: 1.
+	// of so many times fewer rows. Cross-validation that chooses a method or a dimension does not use it. 0: 1.
 	DesignEffect float64
 	Params       map[string]string // of the method, by name; see Method.Params
 	Seed         uint64            // for methods that draw; the same seed gives the same model

@@ -41,6 +41,26 @@ func TestDesignEffect(t *testing.T) {
 	}
 }
 
+// TestDesignEffectOfMembers: the members of a blend have the ridge of fewer rows too.
+func TestDesignEffectOfMembers(t *testing.T) {
+	d := synthetic(47, 60, 12, 4)
+	fitted := func(ridge string, effect float64) []float64 {
+		params := map[string]string{"members": "lda/standard/2/ridge=" + ridge + ",pairacc/none/1/ridge=" + ridge}
+		m, err := Fit(t.Context(), d, Config{Method: Blend, Dim: 2, Params: params, DesignEffect: effect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outputsOf(t, m, d)
+	}
+	want := fitted("10", 0) // the largest ridge of oas
+	if slices.Equal(fitted("oas", 0), want) {
+		t.Fatal("the ridge makes no difference")
+	}
+	if got := fitted("oas", math.MaxFloat64); !slices.Equal(got, want) {
+		t.Errorf("outputs %v, want %v", got[:4], want[:4])
+	}
+}
+
 // TestMomentsAreRefused: where moments are not enough, the error says what the method needs.
 func TestMomentsAreRefused(t *testing.T) {
 	s := moments.New(2, false)

@@ -146,6 +146,7 @@ func (b *fitter) fit(ctx context.Context, one model.Member) (_ *part, err error)
 	}
 	m := *s.Task
 	m.Method, m.Params, m.DefaultDim, m.Report = method, params, true, &model.Report{}
+	m.DesignEffect = b.t.DesignEffect
 	bound, _ := method.MaxDim(&m)
 	m.D = min(one.Dim, bound)
 	frame.ChooseRidge(ctx, &m)

@@ -26,7 +26,7 @@ type Task struct {
 	padTo      int  // outputs, if the criterion decides fewer
 	Outputs    int  // of a linear map: the solution's, and then zero; 0: those of the solution
 	Seed       uint64
-	// DesignEffect is how many rows are worth one independent row; 0: 1
+	// DesignEffect is how many rows are worth one independent row; 0: 1.
 	DesignEffect float64
 	Scaling      model.Scale
 	Progress     func(string, float64)
