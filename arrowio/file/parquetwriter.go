@@ -263,7 +263,8 @@ var parquetLeaves = map[arrow.Type]struct {
 func toDays(a arrow.Array, i int) (parquet.Value, error) {
 	days, err := daysOf(a, i)
 	if v := int64(a.(*array.Date64).Value(i)); err == nil && v%dayMillis != 0 {
-		err = fmt.Errorf("a date of %d milliseconds is no whole number of days, which Parquet stores", v)
+		err = fmt.Errorf("a date of %d milliseconds is no whole number of days, which Parquet stores: "+
+			"write a timestamp", v)
 	}
 	return days, err
 }
