@@ -72,7 +72,7 @@ func QueueBytes(window int64) int64 { return window / 8 }
 // empty a window bounded by age. So event time never goes back, and never passes the local clock. While timestamps are
 // ahead of the clock, event time continues from its last value at their pace; while they are behind event time, it
 // does not advance. If the clock is behind event time too, both clocks were set back: event time continues at their
-// pace.
+// pace, until timestamps have reached it.
 //
 // The corrections are part of a checkpoint, so that messages have the same event time after a restart. They are those
 // of one stream and of newer ones: for an older copy that was restored event time starts over.
