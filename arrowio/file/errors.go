@@ -9,6 +9,7 @@ import (
 var (
 	errSchema  = errors.New("the schema changes between batches: one file holds one schema")
 	errNothing = errors.New("nothing was written, not even a schema")
+	errNoBatch = errors.New("there is no batch to write: the record is nil")
 )
 
 // recoverTo converts a panic of a format's library into an error (Invariant 6).

@@ -1144,7 +1144,7 @@ func TestWritersRefuse(t *testing.T) {
 	if err := w.Write(one); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a batch after Close: %v", err)
 	}
-	if err := w.Write(nil); !errors.Is(err, errNothing) {
+	if err := w.Write(nil); !errors.Is(err, errNoBatch) {
 		t.Errorf("no record: %v", err)
 	}
 	r, err := Open(path)

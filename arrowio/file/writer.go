@@ -74,7 +74,7 @@ func NewWriter(out io.Writer, name string) *Writer {
 // Call Discard after an error: Close completes the file with the batches before.
 func (w *Writer) Write(rec arrow.Record) error {
 	if rec == nil {
-		return w.named(errNothing)
+		return w.named(errNoBatch)
 	}
 	msg, err := arrowio.FromRecords(rec.Schema(), rec)
 	if err != nil {
