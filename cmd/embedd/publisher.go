@@ -177,7 +177,7 @@ func (p *publisher) flush(ctx context.Context) error {
 	if err := p.nc.FlushWithContext(ctx); err != nil {
 		return err
 	}
-	// Without a stream, this is the only sign that a message was refused.
+	// Without a stream no confirmation comes: only this error shows that the user may not publish.
 	if err := p.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
 		return err
 	}

@@ -161,7 +161,7 @@ func (p *pull) close(ended bool) {
 	}
 }
 
-// release naks a message, if it is one of the stream and needs an acknowledgement.
+// release sends a negative acknowledgement for a message of the stream, if the consumer has acknowledgements.
 func (p *pull) release(msg *nats.Msg) {
 	if isStored(msg) && p.consumer.CachedInfo().Config.AckPolicy != jetstream.AckNonePolicy {
 		_ = (&Message{msg: msg, nc: p.nc}).Nak() // if it is lost, the message is redelivered after the ack wait

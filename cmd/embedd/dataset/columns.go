@@ -39,7 +39,7 @@ func (c *Columns) See(m *arrowio.Message) {
 
 // Note prints the columns. in explains why a column of a CSV file is not numeric.
 func (c *Columns) Note(e *cli.Env, in *file.Reader, features []string) {
-	e.Notef("%s: %d features: %s%s", c.Name, len(features), cli.Listed(features), c.labelAndKey())
+	e.NoteIf(len(features) > 0, "%s: %d features: %s%s", c.Name, len(features), cli.Listed(features), c.labelAndKey())
 	var none []string
 	for _, f := range c.fields {
 		if f.Name == c.Label || f.Name == c.Key || f.Feature && !c.empty[f.Name] && c.index[f.Name] == "" {

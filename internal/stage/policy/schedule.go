@@ -146,8 +146,8 @@ func (p *Schedule) Due(rows, followed int) (sizes []int) {
 	return sizes
 }
 
-// untilDue is how many more labelled rows make a fit of a suffix due by their number, in a window of the given number
-// of rows; 0: it is due, math.MaxInt: no number does.
+// untilDue is the number of further labelled rows after which a suffix is fitted again, in a window of the given number
+// of rows. It is 0 if the fit is due now, and math.MaxInt if no number of rows makes it due.
 func (p *Schedule) untilDue(size, rows, followed int) int {
 	have, need, next := cmp.Or(size, rows), max(minRows, p.columns()), math.MaxInt
 	last, fitted := p.last(size)

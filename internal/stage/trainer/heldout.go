@@ -16,9 +16,9 @@ const maxHeldOutRows = 2000
 // judgeHeldOut tests a candidate of the whole window on held-out rows, which neither it nor the live model has seen.
 // It is for streams whose labels come in runs: the newest rows are then of few classes, and here all classes count
 // alike. Rows older than those of the live model are left out, as they may be of an earlier concept. The rows test a
-// candidate once, and its evidence is divided by the number of candidates that they have tested (Bonferroni). Rows that
-// lack a class do not show that a candidate is better than a live model that beats chance: it may be worse for that
-// class.
+// candidate once, and its evidence is divided by the number of candidates that they have tested (Bonferroni). If the
+// rows lack a class, the candidate may be worse for that class. Then they are no evidence that it is better than a live
+// model that beats chance.
 func judgeHeldOut(ctx context.Context, t *Trainer, c *candidate) {
 	c.comparison.HeldOut = policy.HeldOut{} // that of the fit before, of the same suffix
 	if c.size != 0 || !t.plan.labelled() || !t.labels.HasRuns() {

@@ -269,7 +269,8 @@ func (o *OutputPair) Correct(ctx context.Context, p *Rows, train, test []int) (r
 	return rows
 }
 
-// OutputPairs is the outputs of linear maps for training and test rows. It reads the rows once for all of them.
+// OutputPairs returns the outputs of each linear map for the training rows and for the test rows. It reads the rows
+// once for all maps.
 func (t *Task) OutputPairs(ctx context.Context, sols []*Solution, p *Rows, train, test []int) []*OutputPair {
 	ref := t.embed(ctx, sols, p, train)
 	query := t.embed(ctx, sols, p, test)

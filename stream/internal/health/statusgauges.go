@@ -21,7 +21,7 @@ type statusGauge struct {
 	value      any      // a number, true for 1, a pointer to a number, or byLabel; nil or NaN: it has no series
 }
 
-// byLabel are the values of a metric by the values of its labels, as joinLabels joins them.
+// byLabel has a value for each series of a metric. The key is the values of the labels, joined by joinLabels.
 type byLabel map[string]any
 
 // number is a number or a bool, or what a pointer to one points to; NaN for nil.

@@ -26,7 +26,8 @@ type Group struct {
 	Own    Claim // of this process. Members with other settings share no parts with it.
 	TTL    time.Duration
 	Parts  [][]string // each of these groups is shared equally
-	// Work owns a part until ctx is done, and then drains it. The session is valid while its term is the same.
+	// Work owns a part until ctx is done, and then drains it. The session that was passed is valid while its term is the
+	// one that was passed.
 	Work func(ctx context.Context, part string, session *Lease, term uint64)
 	// Report is called with the reason why this process has no session, and with nil while it has one.
 	Report func(error)

@@ -319,7 +319,7 @@ func TestRefusedLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ttl = time.Minute // of which the requests take a small part, also on a busy machine
+	const ttl = time.Minute // much longer than the requests take on a busy machine
 	for name, lease := range map[string]func(Options) *Lease{"renewed": bucket.renewed, "of a session": bucket.Lease} {
 		var log strings.Builder
 		l := lease(Options{Key: "k", Claim: Claim{Holder: "a"}, TTL: ttl, Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -221,8 +221,8 @@ func (l *Lease) Update(change func(*Claim) (isChanged bool)) {
 	}
 }
 
-// Recheck has a lease that was started renewed or read now. It is called when the result of ShouldYield or IsPatient
-// changed.
+// Recheck renews or reads the lease now instead of at its next time, if it was started. It is called when the result of
+// ShouldYield or IsPatient has changed.
 func (l *Lease) Recheck() {
 	if attempts := l.attempts.Load(); attempts != nil {
 		attempts.Now()
